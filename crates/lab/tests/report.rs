@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const SECTION: &str = "prefetch";
-/// What the section's command would write.
+/// Records that the section's command would write.
 const RECORDS: &str = r#"[{"case": "multi-get", "metric": "keys per server-core-second", "value": 3e6, "unit": "ops",
     "peer": "prefetch off", "ratio": 1.5, "spread": {"min": 1.25, "max": 1.75}}]"#;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ impl Bench {
         bench
     }
 
-    /// What stands for the lab: a script.
+    /// Puts a script in the lab's place.
     fn set_lab(&self, script: &str) {
         let path = self.0.join("programs/micanite-lab");
         let text = path.with_extension("text");

@@ -35,12 +35,10 @@ pub struct Address {
     text: String,
 }
 
-/// A resolved address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// An address of TCP or UDP.
     Inet(SocketAddr),
-    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -52,7 +50,6 @@ const SCHEMES: [(&str, Protocol, u16); 4] = [
 ];
 
 impl Address {
-    /// The protocol to be spoken.
     pub const fn protocol(&self) -> Protocol {
         self.protocol
     }

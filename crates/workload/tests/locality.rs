@@ -90,7 +90,7 @@ struct Server {
     used: HashMap<u64, u64>,
     by_use: BTreeMap<u64, u64>,
     uses: u64,
-    /// How items that were there have gone.
+    /// Causes of the absence of items that were there.
     gone: HashMap<u64, Miss>,
     asked: HashSet<u64>,
 }
@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// Why it missed, if it did; the client stores it then.
+    /// Returns why it missed, if it did; the client stores it then.
     fn get(&mut self, item: u64) -> Option<Miss> {
         let known = !self.asked.insert(item);
         let miss = (!self.used.contains_key(&item)).then(|| match self.gone.get(&item) {

@@ -150,7 +150,7 @@ fn of_thread(keys: u64, thread: usize) -> PoolOptions {
     PoolOptions { part: (thread, 2), ..PoolOptions::new(keys, 5) }
 }
 
-/// Whether the item was there.
+/// Returns whether the item was there.
 fn handle(server: &mut HashSet<PoolItem>, request: &PoolRequest) -> bool {
     match request.operation {
         PoolOperation::Get => server.contains(&request.item),

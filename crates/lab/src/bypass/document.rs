@@ -33,7 +33,6 @@ fn is_part(record: &Record) -> bool {
     record.case.ends_with("/parts")
 }
 
-/// Figures by their names.
 pub(super) fn figures(records: &[Record]) -> [(&'static str, String); 2] {
     [("latency", latencies(records)), ("parts", parts(records))]
 }

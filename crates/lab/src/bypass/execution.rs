@@ -88,7 +88,7 @@ fn execute(worker: &mut Worker, batch: &mut Vec<Request<'_>>) {
     batch.clear();
 }
 
-/// As the server sees to it that a writer's hash is right.
+/// Recomputes a writer's hash, as the server does.
 #[inline]
 fn engine_request<'r>(worker: &Worker, request: &wire::Request<'r>) -> Request<'r> {
     let (hash, operation) = match request.opcode {

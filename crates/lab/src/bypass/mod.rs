@@ -75,10 +75,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// All that run, and where each is among them.
 struct Servers {
     all: Vec<Server>,
-    /// Ours on the port, and the bare echo on it.
+    /// Numbers of our server on the AF_XDP port and of the bare echo on it.
     xdp: Option<[usize; 2]>,
     memif: Option<[usize; 2]>,
-    /// Ours behind the kernel's UDP, and memcached.
+    /// Numbers of our server behind the kernel's UDP and of memcached.
     kernel: Option<[usize; 2]>,
 }
 

@@ -1,5 +1,5 @@
-//! Where the time of a request goes on the server's core: loops over the same frames, each of which
-//! does a step more than the one before (billion-rps, figure 6).
+//! Parts of a request's time on the server's core: loops over the same frames, each of which does a step more
+//! than the one before (billion-rps, figure 6).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout};

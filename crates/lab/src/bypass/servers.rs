@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Datagrams of one piece of the filling: fewer than there are numbers.
 const FILLING: u64 = 1 << 15;
 
-/// How frames come to a server.
+/// Path of frames to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// A cable within the machine; an AF_XDP port at our end.
@@ -33,7 +33,6 @@ pub(super) enum Medium {
     Memif,
 }
 
-/// Kinds of servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Program<'a> {
     /// Micanite with a port of the medium's kind.
@@ -49,9 +48,9 @@ pub(super) enum Program<'a> {
 /// A running server, and the client of it.
 pub(super) struct Server {
     pub name: String,
-    /// It sends back what it gets.
+    /// True if it sends back what it gets.
     pub echoes: bool,
-    /// It has a directory.
+    /// True if it has a directory.
     executes: bool,
     protocol: Protocol,
     way: Way,
@@ -139,7 +138,7 @@ impl Server {
         }
     }
 
-    /// So many datagrams of a load, as this server takes them.
+    /// Makes the datagrams of a load for this server.
     pub fn prepare(&mut self, shape: &Shape, items: u64, count: usize, seed: u64) -> Result<Packets> {
         let shape = Shape { protocol: self.protocol, ..*shape };
         let terms = self.terms()?;
@@ -157,7 +156,6 @@ fn terms(load: &mut dyn Load, executes: bool, patience: Duration) -> Result<Term
     Ok(Terms::default())
 }
 
-/// The command of a server.
 fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsString>> {
     let port = match medium {
         Medium::Veth => format!("xdp:{SERVER_INTERFACE}"),

@@ -16,7 +16,7 @@ use micanite_wire::native::{Header, PAYLOAD_BYTES, Requests};
 use super::execution::Execution;
 use crate::Result;
 
-/// How far a request gets before its frame is sent back.
+/// Last step of a request before its frame is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Stage {
     /// Received and sent, only the addresses exchanged.
@@ -37,7 +37,6 @@ impl Stage {
         matches!(self, Self::Engine | Self::All)
     }
 
-    /// As the command line has it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -60,7 +59,7 @@ pub(crate) struct Options {
     /// UDP port
     #[arg(long)]
     native: u16,
-    /// How far a request gets
+    /// Last step of a request
     #[arg(long, value_enum, default_value_t = Stage::Echo)]
     stage: Stage,
     /// Time the rounds that find something

@@ -35,7 +35,6 @@ fn rounds(options: &Options) -> (usize, Duration) {
     (options.common.rounds(), Duration::from_millis(slice_ms))
 }
 
-/// A load on one of the servers.
 pub(super) fn side(options: &Options, servers: &mut Servers, at: usize, shape: &Shape) -> Result<Side> {
     let requests: usize = if options.common.quick { 1 << 20 } else { 1 << 21 };
     let count = match shape.batch {
@@ -100,7 +99,7 @@ fn single(
     Ok(())
 }
 
-/// More requests per datagram, over shared memory.
+/// Measures more requests per datagram, over shared memory.
 fn batches(
     options: &Options,
     servers: &mut Servers,

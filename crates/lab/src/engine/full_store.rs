@@ -21,7 +21,7 @@ const DRIFTS: usize = 4;
 /// Sizes of values.
 struct Sizes {
     name: &'static str,
-    /// How often a random half is deleted and the store filled again.
+    /// Rounds of deleting a random half and filling the store again.
     drifts: usize,
     draw: fn(drift: usize, random: &mut Random) -> usize,
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.finish()
 }
 
-/// Why a number of items is not measured.
+/// Explains that a number of items does not fit.
 fn left_out(items: u64, needed: u64, available: u64) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     format!(

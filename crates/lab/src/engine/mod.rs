@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub eviction: Option<Eviction>,
 }
 
-/// Only what the memory of `--kernel-get` costs, with so many items.
+/// Measures what the memory of `--kernel-get` costs, with so many items.
 pub(crate) fn backing(common: &Common, items: u64, report: &mut Measurement) -> Result<()> {
     let options = Options { common: common.clone(), items, eviction: None };
     backing::run(&options, report)

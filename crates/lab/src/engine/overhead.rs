@@ -33,7 +33,6 @@ pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     Ok(())
 }
 
-/// Counts hits.
 #[derive(Default)]
 struct Hits(usize, Vec<u8>);
 

@@ -1,5 +1,5 @@
-//! Where the time of a GET goes in the engine, by differences: loops over the same operations, each of
-//! which does a step more than the one before (billion-rps, figure 6), with and without prefetching.
+//! Parts of a GET's time in the engine, by differences: loops over the same operations, each of which does a
+//! step more than the one before (billion-rps, figure 6), with and without prefetching.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -80,7 +80,6 @@ fn ns_of_each(list: &[u32], run: impl FnOnce(&[u32]) -> u64) -> (f64, u64) {
     (start.elapsed().as_nanos() as f64 / list.len() as f64, count)
 }
 
-/// Makes the keys.
 fn keys<const K: usize>(list: &[u32]) -> u64 {
     list.iter().fold(0, |sum, item| sum ^ u64::from(black_box(bytes::<K>(*item))[0]))
 }

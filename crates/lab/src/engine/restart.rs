@@ -1,4 +1,4 @@
-//! How soon a cache serves again whose image is there: after it was closed, and after it was not.
+//! Time until a cache serves again from its image: after it was closed, and after it was not.
 
 use std::path::Path;
 use std::sync::Arc;

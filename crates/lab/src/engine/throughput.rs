@@ -62,7 +62,7 @@ fn data_set<const K: usize, const V: usize>(
     Ok(())
 }
 
-/// More items, beside the limit only.
+/// Measures more items, beside the limit only.
 fn larger(name: &str, options: &Options, report: &mut Measurement) -> Result<()> {
     let items = 4 * options.items;
     let mut cases = cases(name, items, options);

@@ -57,7 +57,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     Ok(())
 }
 
-/// At a rate, or as fast as replies come.
+/// Loads at a rate, or as fast as replies come.
 fn load(client: &Client<'_>, side: &Side, size: usize, rate: Option<f64>) -> Result<Figures> {
     let size_text = size.to_string();
     let rate = rate.map(|rate| format!("{rate:.0}"));

@@ -12,7 +12,7 @@ use crate::results::measurement::Measurement;
 
 const ITEM_BYTES: usize = 16;
 
-/// How many workers are measured with so many cores: each has as many for the client.
+/// Returns the numbers of workers to measure: each leaves as many cores for the client.
 fn workers(cpus: usize) -> Vec<usize> {
     let most = (cpus / 2).max(1);
     let mut numbers: Vec<_> = std::iter::successors(Some(1), |number| Some(number * 2))
@@ -55,7 +55,8 @@ pub(super) fn run_shared(options: &Options, cpus: &[usize], report: &mut Measure
     Ok(())
 }
 
-/// Ours and memcached with a worker on each of some cores, and a thread of the client on each of others.
+/// Measures our server and memcached, with a worker on each of some cores and a client's thread on each of
+/// others.
 fn measure(
     options: &Options,
     name: &str,
@@ -88,7 +89,7 @@ fn measure(
     Ok(rounds)
 }
 
-/// Ours and memcached with a worker on each of these cores.
+/// Starts our server and memcached with a worker on each of these cores.
 fn start(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<Vec<Side>> {
     let workers = cpus.len().to_string();
     let item_bytes = ITEM_BYTES.to_string();

@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     })
 }
 
-/// As fast as replies come, four requests in the air on each stream, 64 on a socket of datagrams.
+/// Returns flags for a closed loop: four requests in flight on each stream, 64 on a socket of datagrams.
 fn peak_flags(side: &Side) -> Vec<&'static str> {
     let pipeline = match ways(side).last() {
         Some(&"1") => "64",

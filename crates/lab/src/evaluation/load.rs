@@ -11,7 +11,6 @@ use crate::Result;
 
 const HIT_RATIO_MIN: f64 = 0.98;
 
-/// Figures of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     pub per_second: f64,
@@ -29,7 +28,7 @@ pub(super) struct Figures {
 /// Number and lengths of the items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data<'a> {
-    /// As `micanite load --dataset` takes it, or `--workload`: those names have a hyphen.
+    /// Name for `micanite load --dataset`, or for `--workload`, whose names have a hyphen.
     pub set: &'a str,
     pub items: u64,
 }
@@ -50,7 +49,7 @@ pub(super) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// On the last of some cores, when every item is stored on all sides.
+    /// Creates a client on the last of some cores, and stores every item on all sides.
     pub fn filled(options: &'a Options, cpus: &'a [usize], data: Data<'a>, sides: &[Side]) -> Result<Self> {
         let cpus = &cpus[cpus.len() - 1..];
         let client = Self { options, cpus, data };

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// stored there; it cannot be asked for its CPU time
     #[arg(long, value_name = "NAME=URL", value_delimiter = ',', env = "MICANITE_PEERS")]
     pub peer: Vec<Named>,
-    /// How long one server is loaded before it is another's turn (default 1.5, quick 0.5)
+    /// Duration of a turn of each server, in seconds (default 1.5, quick 0.5)
     #[arg(long, value_parser = clap::value_parser!(f64))]
     pub seconds: Option<f64>,
     /// Data sets of the throughput: tiny, small, large, xlarge
@@ -52,13 +52,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// How long one server is loaded before it is another's turn.
+    /// Duration of a turn of each server.
     fn slice(&self) -> Duration {
         let default = if self.common.quick { 0.5 } else { 1.5 };
         Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.05, 3600.0))
     }
 
-    /// How many tiny items there are.
+    /// Number of tiny items.
     fn items(&self) -> u64 {
         let default = if self.common.quick { 1 << 19 } else { 1 << 22 };
         self.items.unwrap_or(default)

@@ -1,5 +1,5 @@
-//! Where the time of a request goes on the server's core, from outside: in the kernel, which is nearly
-//! all the network's, and in the program (billion-rps, figure 6).
+//! Parts of a request's time on the server's core, seen from outside: in the kernel, which is nearly all the
+//! network's, and in the program (billion-rps, figure 6).
 
 use super::Options;
 use super::load::{Client, Data};

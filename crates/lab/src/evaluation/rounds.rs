@@ -8,7 +8,6 @@ use crate::results::measurement::Measurement;
 /// A figure of a slice: what it is called, its unit, and which it is.
 pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);
 
-/// Metrics of throughput.
 pub(super) const RATES: [Metric; 2] = [
     ("per server-core-second", "requests", |figures| figures.per_core_second),
     ("throughput", "requests/s", |figures| figures.per_second),
@@ -39,7 +38,6 @@ pub(super) fn in_turns<C>(
     Ok(())
 }
 
-/// The rounds of each contender.
 #[derive(Debug)]
 pub(super) struct Rounds {
     names: Vec<String>,
@@ -47,13 +45,11 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// None yet.
     pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let names: Vec<_> = names.map(str::to_owned).collect();
         Self { figures: vec![Vec::new(); names.len()], names }
     }
 
-    /// Another round of a contender.
     pub fn add(&mut self, contender: usize, figures: Figures) {
         self.figures[contender].push(figures);
     }

@@ -12,11 +12,10 @@ use crate::results::measurement::Measurement;
 /// A server, by one of the protocols that it speaks.
 pub(super) struct Side {
     pub name: String,
-    /// For `micanite load`.
     pub url: String,
     /// Options of `micanite load` by which it is as busy as it can be.
     pub busy: &'static [&'static str],
-    /// None of a server that runs elsewhere.
+    /// None if the server runs elsewhere.
     pub server: Option<Server>,
 }
 
@@ -66,14 +65,14 @@ impl Side {
         self.server.as_ref().map(Server::pid)
     }
 
-    /// Ours by its own protocol.
+    /// Starts our server with the native protocol.
     pub fn native(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let program = Program::Micanite(&options.binaries.server);
         let way = (program, Transport::Udp);
         Self::stream(way, Some("micanite native"), flags, cpus)
     }
 
-    /// Ours by memcached's protocol over TCP.
+    /// Starts our server with memcached's protocol over TCP.
     pub fn tcp(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let program = Program::Micanite(&options.binaries.server);
         Self::stream((program, Transport::Tcp), Some("micanite TCP"), flags, cpus)

@@ -12,7 +12,6 @@ struct Family {
     workloads: &'static [&'static str],
     /// Bytes of a key and a value.
     item_bytes: usize,
-    /// For so many bytes of items.
     items: fn(&Options) -> u64,
 }
 

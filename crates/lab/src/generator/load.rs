@@ -35,7 +35,7 @@ pub(crate) trait Port {
 
 /// Loads that are put on a server, whatever the port. `echoed`: the server sends back what it gets.
 pub(crate) trait Load {
-    /// With at most `window` datagrams in the air, as fast as the server answers.
+    /// Sends as fast as the server answers, with at most `window` datagrams in flight.
     fn closed(
         &mut self,
         requests: &mut Packets,
@@ -44,8 +44,8 @@ pub(crate) trait Load {
         duration: Duration,
     ) -> Result<Tally>;
 
-    /// At a rate, whatever the server does; latencies count from when a datagram was due, and
-    /// `latency_ns` gets those of what was answered.
+    /// Sends at a rate, whatever the server does; latencies count from when a datagram was due, and
+    /// `latency_ns` gets those of answered datagrams.
     fn open(
         &mut self,
         requests: &mut Packets,
@@ -75,7 +75,6 @@ pub(crate) trait Load {
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Requests that succeeded.
     pub succeeded: u64,
     pub answered_datagrams: u64,
     pub sent_datagrams: u64,
@@ -107,7 +106,7 @@ impl Tally {
 /// A client on a port.
 pub(crate) struct Generator<P> {
     port: P,
-    /// When a datagram of each number was due, in nanoseconds since the start; 0 = not in the air.
+    /// Due time of each number's datagram, in nanoseconds since the start; 0 = not in flight.
     due_ns: Box<[u64]>,
 }
 

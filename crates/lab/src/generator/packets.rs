@@ -12,7 +12,6 @@ use super::replies::Reader;
 /// Key and value of the tiny data set.
 pub(crate) const KEY_BYTES: usize = 8;
 pub(crate) const VALUE_BYTES: usize = 8;
-/// Shape of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub protocol: Protocol,
@@ -20,7 +19,7 @@ pub(crate) struct Shape {
     pub batch: usize,
     pub get_percent: u64,
     pub popularity: Popularity,
-    /// Only keys of this partition, out of so many.
+    /// Restricts keys to this partition, out of so many.
     pub partition: Option<(usize, u32)>,
 }
 
@@ -43,7 +42,7 @@ pub(crate) struct Terms {
 /// A ring of datagrams. The number in each is its place in the ring, modulo 2^16.
 pub(crate) struct Packets {
     bytes: Vec<u8>,
-    /// Where each begins; the last is the end.
+    /// Start of each datagram; the last entry is the end.
     starts: Vec<u32>,
     next: usize,
     pub reader: Reader,
@@ -73,7 +72,6 @@ impl Packets {
         self.starts.push(self.bytes.len() as u32);
     }
 
-    /// `count` datagrams of a shape.
     pub fn new(shape: &Shape, items: u64, terms: Terms, count: usize, seed: u64) -> Self {
         Self::of_owner(shape, items, terms, (count, seed), None).0
     }
@@ -223,7 +221,6 @@ impl Packets {
         self.reader.batch
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }

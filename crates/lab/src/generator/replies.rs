@@ -4,7 +4,7 @@ use micanite_wire::native::{Kind, Replies, Status};
 
 use super::packets::{KEY_BYTES, Protocol, VALUE_BYTES};
 
-/// Where a header of the native protocol has its kind (docs/protocol.md).
+/// Place of the kind in a header of the native protocol (docs/protocol.md).
 pub(super) const KIND_AT: usize = 3;
 /// Bytes of memcached's UDP frame header.
 const FRAME_BYTES: usize = 8;
@@ -14,7 +14,7 @@ const FRAME_BYTES: usize = 8;
 pub(crate) struct Reader {
     protocol: Protocol,
     pub batch: usize,
-    /// Where the number lies that the reply brings back.
+    /// Place of the number that the reply brings back.
     pub number_at: usize,
 }
 
@@ -22,7 +22,6 @@ pub(crate) struct Reader {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub number: u16,
-    /// Requests that succeeded.
     pub succeeded: u64,
     /// No more replies belong to the datagram: memcached sends one for each key of a multi-get.
     pub is_last: bool,

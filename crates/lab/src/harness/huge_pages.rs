@@ -1,4 +1,4 @@
-//! How much of this process's memory is on huge pages: measured, not assumed.
+//! Share of this process's memory on huge pages, by the kernel's count.
 
 use crate::Result;
 
@@ -15,7 +15,7 @@ impl Resident {
         Ok(Self { all: bytes_of(&rollup, "Anonymous:"), huge: bytes_of(&rollup, "AnonHugePages:") })
     }
 
-    /// How much of what was added since is on huge pages, in percent.
+    /// Returns how much of the memory added since `before` is on huge pages, in percent.
     pub fn huge_percent_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let huge = self.huge.saturating_sub(before.huge);

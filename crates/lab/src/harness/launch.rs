@@ -26,9 +26,9 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Where a program may run: on a CPU, on any of several, or on all.
+/// CPUs of a program: one, several, or all.
 pub(crate) trait Cpus {
-    /// As the command line has them.
+    /// Returns them for `--cpu`; empty for all.
     fn list(&self) -> String;
 }
 

@@ -132,7 +132,7 @@ fn configure(interface: &str, (own, (other, mac)): (IpAddr, (IpAddr, String))) -
     call("ip", &[&add[..], &neighbour].concat())
 }
 
-/// Has an interface that is up polled by a thread of its own. Otherwise the receiver's work runs on the sender's
+/// Lets a thread of its own poll an interface that is up. Otherwise the receiver's work runs on the sender's
 /// core.
 pub(crate) fn poll_by_thread(interface: &str) -> Result<()> {
     // What can still be split is not left to the thread of a receiver that could join it, but taken

@@ -1,4 +1,4 @@
-//! Where the binaries of other servers are.
+//! Binaries of other servers, and servers at addresses.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(crate) struct Binaries {
     pub memcached: Vec<PathBuf>,
 }
 
-/// Where `scripts/peer-memcached` and `scripts/peer-memcached-current` put Debian's memcached.
+/// Places of what `scripts/peer-memcached` and `scripts/peer-memcached-current` unpack.
 const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];
 
 /// The binaries of memcached where the rest is worth measuring without any; notes once that there is none.

@@ -16,7 +16,6 @@ use crate::generator::packets::{Packets, Terms};
 const PATIENCE: Duration = Duration::from_secs(60);
 const REPLY_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Program<'a> {
     Micanite(&'a Path),
@@ -24,7 +23,6 @@ pub(crate) enum Program<'a> {
     Redis(&'a Path),
 }
 
-/// Transport of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
@@ -32,11 +30,10 @@ pub(crate) enum Transport {
     Udp,
 }
 
-/// A running server.
 pub(crate) struct Server {
-    /// With its version: `memcached 1.6.18`.
+    /// Name and version: `memcached 1.6.18`.
     pub name: String,
-    /// For `micanite load`.
+    /// Address for `micanite load`.
     pub url: String,
     /// Address for streams; none of a table behind our port.
     tcp: Option<SocketAddr>,
@@ -76,7 +73,7 @@ impl Server {
         Ok(Self { name: format!("{name} {version}"), url, tcp: Some(tcp), udp, process })
     }
 
-    /// With the native protocol.
+    /// Starts our server with the native protocol.
     pub fn native(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         Self::start(Program::Micanite(binary), Transport::Udp, flags, cpus)
     }
@@ -104,7 +101,7 @@ impl Server {
         self.process.id()
     }
 
-    /// Where it takes datagrams.
+    /// Address for datagrams.
     pub fn udp(&self) -> SocketAddr {
         self.udp.expect("it was started with datagrams")
     }

@@ -141,7 +141,7 @@ pub(crate) fn make_other_real_time(pid: u32) -> bool {
     schedule_process(pid, "--rr", "1")
 }
 
-/// Has another process, or a thread of the kernel's, come before all others of normal priority.
+/// Puts another process, or a thread of the kernel's, before all others of normal priority.
 pub(crate) fn make_other_first(pid: u32) -> bool {
     Command::new("renice")
         .args(["-n", "-20", "-p", &pid.to_string()])

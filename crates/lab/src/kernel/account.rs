@@ -1,5 +1,5 @@
-//! How far the account of the core's time can be trusted: idle time of /proc/stat, CPU time of threads, and
-//! what a loop of the lowest priority leaves, beside each other at the same rate.
+//! Precision of the account of the core's time: idle time of /proc/stat, CPU time of threads, and what a loop
+//! of the lowest priority leaves, beside each other at the same rate.
 
 use std::time::Duration;
 

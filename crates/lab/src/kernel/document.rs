@@ -8,7 +8,7 @@ use crate::Result;
 use crate::results::document::{self, by_case, notes, throughput};
 use crate::results::measurement::{Measurement, Record, number};
 
-/// How many times memcached's rate is wanted.
+/// Wanted multiples of memcached's rate.
 const TARGETS: [(&str, f64); 7] = [
     ("kernel/tiny", 5.0),
     ("kernel/tiny-16m", 3.0),

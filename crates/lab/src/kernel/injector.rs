@@ -21,10 +21,10 @@ mod compiled {
     pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object::NONE;
 }
 
-/// As long as it lives, what is sent into its entrance leaves through another interface.
+/// Sends what enters its entrance out of another interface, as long as it lives.
 pub(super) struct Injector {
     pub entrance: String,
-    /// Where the program is; a thread of the kernel's polls it.
+    /// Interface with the program; a thread of the kernel's polls it.
     pub exit: String,
     _link: OwnedFd,
     _port: Option<Bypass>,
@@ -69,7 +69,6 @@ fn redirect(from: &str, to: &str) -> Result<OwnedFd> {
     Ok(attach(program.as_fd(), interface(from)?, MODE_NATIVE)?)
 }
 
-/// The number of an interface.
 pub(super) fn interface(name: &str) -> Result<u32> {
     let path = format!("/sys/class/net/{name}/ifindex");
     Ok(std::fs::read_to_string(path)?.trim().parse()?)

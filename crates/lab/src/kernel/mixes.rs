@@ -17,7 +17,6 @@ use crate::results::statistics::median;
 
 const SEED: u64 = 73;
 const ITEMS: u64 = 1 << 17;
-/// As there.
 const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 20;
 const MEMORY_MIB: u64 = 128;

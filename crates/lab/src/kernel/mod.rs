@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.complete()
 }
 
-/// Where servers are started.
+/// Starts servers.
 struct Bench {
     binaries: Programs,
     cpus: [usize; 2],

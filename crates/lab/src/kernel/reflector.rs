@@ -17,7 +17,7 @@ mod compiled {
     pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object::NONE;
 }
 
-/// Is true if the program was compiled when this was built.
+/// True if the program was compiled when this was built.
 pub(super) const IS_BUILT: bool = !compiled::OBJECT.instructions.is_empty();
 
 #[derive(Args, Debug)]

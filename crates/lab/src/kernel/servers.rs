@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// GETs come from so many ports where the protocol knows no proof of addresses.
 const FLOWS: u16 = 64;
 
-/// Kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// memcached over UDP.
@@ -68,7 +67,7 @@ impl Kind {
     }
 }
 
-/// Why a kind of server cannot be measured here; none if it can.
+/// Returns why a kind of server cannot be measured here; none if it can.
 pub(super) fn missing(kind: Kind, micanite: &Path) -> Result<Option<&'static str>> {
     Ok(match kind {
         Kind::KernelGet | Kind::KernelNative => {
@@ -82,7 +81,6 @@ pub(super) fn missing(kind: Kind, micanite: &Path) -> Result<Option<&'static str
     })
 }
 
-/// The programs that are measured.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     pub micanite: PathBuf,
@@ -94,7 +92,6 @@ pub(super) struct Programs {
 /// A running server, and the client of it.
 pub(super) struct Server {
     pub kind: Kind,
-    /// With its version.
     pub name: String,
     way: Way,
     pub process: Process,
@@ -148,7 +145,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it takes writes.
+    /// Address for writes.
     pub fn tcp(&self) -> SocketAddr {
         (self.way.server.1.ip(), TCP_PORT).into()
     }
@@ -220,7 +217,6 @@ const fn flows(kind: Kind) -> u16 {
     }
 }
 
-/// The command of a server.
 fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> {
     let (own, udp, tcp) = (way.server.1.ip(), SERVER_PORT.to_string(), TCP_PORT.to_string());
     let (memory, own_prefix) = (binaries.memory_mib.to_string(), namespace::with_prefix(own));

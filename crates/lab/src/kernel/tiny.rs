@@ -69,7 +69,6 @@ pub(super) fn fill(server: &mut Server, items: u64) -> Result<()> {
     filler.finish()
 }
 
-/// So many GETs as this server takes them.
 pub(super) fn gets(server: &mut Server, items: u64, requests: usize) -> Result<Ring> {
     let (keys, mut key) = (Keys::new(KEY_BYTES), [0; KEY_BYTES]);
     let sampler = Sampler::new(Popularity::Uniform, items);

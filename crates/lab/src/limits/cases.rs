@@ -16,7 +16,7 @@ use crate::results::measurement::Measurement;
 
 /// Bytes of an item of 8 bytes of key and 8 of value.
 const ITEM_BYTES: usize = 24;
-/// How full the buckets of the tables are, but where that is the question.
+/// Fill of the tables' buckets, except where that is the question.
 const LOAD: f64 = 0.8;
 /// The schedule in which everything but schedules is compared.
 const USUAL: Schedule = Staggered(16);
@@ -39,7 +39,6 @@ const SCHEDULES: [Schedule; 14] = [
 ];
 const SCHEDULES_FEW: [Schedule; 4] = [Batch(32), Staggered(16), Staggered(32), Rolling(32)];
 
-/// All cases of one number of items.
 pub(super) fn run(items: u64, options: &Options, report: &mut Measurement) -> Result<()> {
     let before = Resident::now()?;
     let limit = TwoLines::new(items as usize, ITEM_BYTES)?;

@@ -17,24 +17,22 @@ pub(super) const ITEM_WORDS: usize = 3;
 const LINE_WORDS: usize = 8;
 const KEY_LENGTH_BITS: u32 = 8;
 
-/// The key of an item.
 #[inline]
 pub(super) fn key_of(number: u64) -> [u8; KEY_BYTES] {
     number.to_le_bytes()
 }
 
-/// The value of an item.
 #[inline]
 pub(super) fn value_of(number: u64) -> u64 {
     content(number)
 }
 
-/// Where items may begin.
+/// Rule for the start of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// One behind the other.
     Packed,
-    /// Behind the other, but never over the end of a line.
+    /// Follows the one before, but never crosses the end of a line.
     WithinLine,
     /// Each at the start of a line of its own.
     OwnLine,
@@ -58,7 +56,6 @@ impl Placement {
         }
     }
 
-    /// The next place from `word` on.
     const fn place(self, word: usize) -> usize {
         let within = word % LINE_WORDS;
         match self {
@@ -79,12 +76,11 @@ const fn space_bytes(items: usize, placement: Placement) -> usize {
 pub(super) struct Items {
     region: Region,
     placement: Placement,
-    /// Where the next item is looked for; no item is at 0.
+    /// First place to look for room for the next item; no item is at 0.
     end: usize,
 }
 
 impl Items {
-    /// Room for `items`.
     pub fn new(items: usize, placement: Placement) -> Result<Self> {
         Ok(Self { region: Region::private(space_bytes(items, placement))?, placement, end: LINE_WORDS })
     }

@@ -48,7 +48,7 @@ pub(super) struct Lines {
 struct Touch<'a, const WRITE: bool, const APPEND: bool>(&'a Lines);
 
 impl Lines {
-    /// As many lines as fit `bytes`, and a log of the same size.
+    /// Creates as many lines as fit `bytes`, and a log of the same size.
     pub fn new(bytes: usize) -> Result<Self> {
         let lines = Self {
             lines: Region::private(bytes)?,

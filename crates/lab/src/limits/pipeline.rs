@@ -25,7 +25,7 @@ pub(super) trait Lookup {
     /// Reads the first line, prefetches the second.
     fn middle(&self, slot: &mut Self::Slot);
 
-    /// Is set when the middle stage asked for another first line, and must be passed again.
+    /// Returns whether the middle stage asked for another first line, and must be passed again.
     fn is_pending(&self, _slot: &Self::Slot) -> bool {
         false
     }
@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub sum: u64,
 }
 
-/// How the stages of many lookups are interleaved; the number is the batch or the distance.
+/// Interleaving of the stages of many lookups; the number is the batch or the distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Schedule {
     Batch(usize),
@@ -79,7 +79,7 @@ impl Schedule {
     }
 }
 
-/// Where values go, and the sum of what came.
+/// Buffer for values, and their sum.
 struct Sink {
     out: [u8; OUT_BYTES],
     at: usize,

@@ -47,7 +47,7 @@ impl Drawn {
         Self { items, expected: Found { hits, sum }, lost_percent: 0.0 }
     }
 
-    /// For a table that had no room for some items.
+    /// Expects a table without room for some items.
     pub fn with_lost(mut self, percent: f64) -> Self {
         self.lost_percent = percent;
         self
@@ -65,7 +65,6 @@ impl Drawn {
     }
 }
 
-/// Operations of a run.
 pub(super) fn operations(options: &Options) -> usize {
     if options.common.quick { 1 << 19 } else { 1 << 21 }
 }

@@ -64,8 +64,8 @@ impl TagMatch for Minimum {
     }
 }
 
-/// As [`Minimum`], but all words are loaded into an array first, which the compiler may then
-/// work on with vector instructions (words that others may write cannot be loaded as vectors).
+/// Works as [`Minimum`], but loads all words into an array first, which the compiler may then work on with
+/// vector instructions (words that others may write cannot be loaded as vectors).
 pub(super) struct ArrayMinimum;
 
 impl TagMatch for ArrayMinimum {

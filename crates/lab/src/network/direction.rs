@@ -23,7 +23,7 @@ use crate::harness::system;
 use crate::parts::{self, NOW_S};
 use crate::results::measurement::Measurement;
 
-/// Begin of the cases' names.
+/// Start of the cases' names.
 const NAME: &str = "request direction on two cores, fed from memory";
 const WORKERS: usize = 2;
 const BURST: usize = 32;

@@ -91,9 +91,9 @@ fn run_one(
 /// Rates of a partition's core, round by round, in requests per second.
 #[derive(Clone, Debug, Default)]
 struct Core {
-    /// At most, under a uniform load.
+    /// Peak under a uniform load.
     uniform: Vec<f64>,
-    /// At most, under the skewed one.
+    /// Peak under the skewed load.
     skewed: Vec<f64>,
     /// Under the skewed one when the core that is loaded most does what it can.
     served: Vec<f64>,
@@ -179,7 +179,6 @@ impl<'a> Bench<'a> {
         Ok(tally.per_second())
     }
 
-    /// The mean burst at a rate.
     fn burst(&mut self, popularity: Popularity, partition: usize, rate: f64) -> Result<f64> {
         let mut packets = self.packets(popularity, partition);
         let before = self.server.bursts()?;

@@ -10,7 +10,7 @@ use crate::report::page::summary_table;
 use crate::report::section::{Exhibit, Form, Section, Table};
 use crate::report::shown::{self, Shown};
 
-/// Where figures are, beside the document.
+/// Folder of the figures, beside the document.
 pub(crate) const FOLDER: &str = "benchmarks/report";
 
 /// A document and its figures by their names.
@@ -132,7 +132,6 @@ fn figure(
     figures.push((name, svg));
 }
 
-/// A table of Markdown.
 fn table(table: &Table) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<_> = cells.iter().map(|text| escape(&cell(text)).replace('\n', " ")).collect();

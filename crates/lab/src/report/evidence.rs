@@ -31,7 +31,7 @@ pub(crate) struct Head {
     pub commit: Commit,
     pub machine: Machine,
     pub peers: Vec<Peer>,
-    /// As it was typed.
+    /// Command line as typed.
     pub command: String,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Head {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Commit {
     pub id: String,
-    /// Is true when there were uncommitted changes.
+    /// True if there were uncommitted changes.
     pub is_dirty: bool,
 }
 
@@ -66,16 +66,14 @@ pub(crate) struct Measured {
 pub(crate) struct Ran {
     /// The name that its result goes by.
     pub result: String,
-    /// As one would type it.
+    /// Command line for a shell.
     pub typed: String,
     pub seconds: f64,
-    /// Why it was not run.
+    /// Reason not to run it.
     pub lacks: Option<String>,
     /// Failure, if there was one.
     pub failed: Option<String>,
-    /// Notes on the figures.
     pub notes: Vec<String>,
-    /// JSON that it wrote.
     pub json: Option<Value>,
 }
 
@@ -101,7 +99,6 @@ impl Evidence {
 }
 
 impl Measured {
-    /// Results to draw.
     pub fn results(&self) -> Results {
         let json: BTreeMap<_, _> =
             self.commands.iter().filter_map(|ran| Some((ran.result.clone(), ran.json.clone()?))).collect();

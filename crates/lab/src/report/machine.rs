@@ -19,7 +19,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
     pub fn this() -> Self {
         let facts = [
             ("CPU", system::cpu_model()),
@@ -127,7 +126,6 @@ fn load(text: &str) -> String {
     format!("{} processes running or waiting, in the mean of a minute", one.join(" "))
 }
 
-/// Commit of the sources.
 pub(crate) fn commit() -> Commit {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;
@@ -146,13 +144,13 @@ pub(crate) fn commit() -> Commit {
     }
 }
 
-/// Why network namespaces and programs in the kernel are out of reach, if so.
+/// Returns why network namespaces and programs in the kernel are out of reach, if so.
 pub(crate) fn lacks_root() -> Option<String> {
     (!Uid::effective().is_root())
         .then(|| "It needs root: for network namespaces and programs in the kernel.".into())
 }
 
-/// Why what stands or falls with memcached is out of reach, if so.
+/// Returns why a comparison with memcached is out of reach, if so.
 pub(crate) fn lacks_memcached() -> Option<String> {
     let found = peers::memcacheds(&[]);
     found.err().map(|_| "It stands beside memcached, which scripts/peer-memcached unpacks.".into())
@@ -180,7 +178,6 @@ pub(crate) fn interfaces() -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Devices that do RDMA.
 pub(crate) fn rdma_devices() -> Vec<String> {
     let devices = entries("/sys/class/infiniband");
     devices.iter().map(|device| name(device).to_owned()).collect()

@@ -16,7 +16,7 @@ pub(crate) struct Peer {
     pub name: String,
     /// Version, or address.
     pub version: Option<String>,
-    /// How to get it where it is not.
+    /// Script that fetches it.
     pub install: String,
 }
 

@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::results::measurement::Record;
 
-/// How much is measured.
+/// Amount of measuring.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
     /// All sections together in ten minutes.
     Short,
-    /// With more rounds, larger data sets and more points.
+    /// More rounds, larger data sets and more points.
     Full,
 }
 
@@ -29,13 +29,11 @@ impl Form {
     }
 }
 
-/// A section of the report.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// Anchor in the page, and folder among the raw data.
     pub id: &'static str,
     pub text: Text,
-    /// Commands in order.
     pub commands: Commands,
     /// Draws the results; a sentence says what is missing where a command failed or was left out.
     pub draw: Draw,
@@ -59,13 +57,12 @@ pub type Draw = fn(&Results) -> Result<Vec<Exhibit>, String>;
 /// folder that it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Arguments.
     pub arguments: Vec<String>,
     /// The name that the results go by.
     pub result: &'static str,
-    /// Why it cannot be run on this machine, if so: a sentence that the page shows with the command.
+    /// Reason why this machine cannot run it: a sentence that the page shows with the command.
     pub lacks: Option<String>,
-    /// Is true if it understands `--peer NAME=ADDRESS`: it gets the peers of the report.
+    /// True if it gets the peers of the report: `--peer NAME=ADDRESS`.
     pub takes_peers: bool,
 }
 
@@ -80,7 +77,7 @@ impl Command {
         }
     }
 
-    /// With an argument that may have blanks in it.
+    /// Adds an argument that may contain blanks.
     #[must_use]
     pub fn with(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -131,18 +128,16 @@ pub struct Headline {
 /// A table: cells are text, numbers among them aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Title.
     pub title: String,
-    /// With units.
+    /// Headings, with units.
     pub columns: Vec<String>,
-    /// As many cells as columns each.
+    /// Rows of as many cells as columns.
     pub rows: Vec<Vec<String>>,
 }
 
 /// The results of a section's commands by their names.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// JSON by command.
     pub json: BTreeMap<String, Value>,
 }
 

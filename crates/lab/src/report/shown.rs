@@ -8,7 +8,7 @@ pub(crate) struct Shown<'a> {
     pub section: &'a Section,
     pub measured: &'a Measured,
     pub exhibits: Vec<Exhibit>,
-    /// Why nothing could be drawn.
+    /// Reason why nothing could be drawn.
     pub failed: Option<String>,
 }
 

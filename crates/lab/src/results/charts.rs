@@ -75,7 +75,7 @@ fn chart<'r>(
     }
 }
 
-/// Where a name is in a list, which it joins if it is new.
+/// Returns the place of a name in a list, which it joins if it is new.
 fn position<'r>(names: &mut Vec<&'r str>, name: &'r str) -> usize {
     let found = names.iter().position(|other| *other == name);
     found.unwrap_or_else(|| {

@@ -40,7 +40,7 @@ impl Record {
     }
 }
 
-/// How the note of a part that was not measured begins.
+/// Start of the note of a part that was not measured.
 const FAILED: &str = "failed: ";
 
 /// The results of one target.
@@ -56,12 +56,10 @@ impl Measurement {
         Self { target, records: Vec::new(), notes: Vec::new() }
     }
 
-    /// Records so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Notes so far.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -176,7 +174,7 @@ impl Measurement {
     }
 }
 
-/// Where results go: `target/bench`, or where the report wants them.
+/// Returns the folder of results: `target/bench`, or where the report wants them.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os("MICANITE_BENCH_DIR").map_or_else(|| "target/bench".into(), PathBuf::from)
 }

@@ -33,7 +33,7 @@ impl Open {
 /// Takes the answers to a batch, in the order of its requests.
 pub(super) struct Answers<'a, O> {
     pub requests: &'a [Request<'a>],
-    /// Where the datagram of each request lies in `heads`.
+    /// Place of each request's datagram in `heads`.
     pub head_of: &'a [u8],
     pub heads: &'a [Head],
     pub open: &'a mut Option<Open>,

@@ -18,7 +18,6 @@ pub(super) const HASH_SEED: u64 = 5;
 /// Bits of the number of a partition in a map with a part for each worker.
 const PARTITION_BITS: u32 = 4;
 
-/// A kind of table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TableKind {
     /// Our engine: partitions that one worker owns each
@@ -34,7 +33,7 @@ pub(super) enum TableKind {
 impl TableKind {
     pub const ALL: [Self; 4] = [Self::Micanite, Self::Map, Self::Sharded, Self::Quick];
 
-    /// As the command line has it.
+    /// Word on the command line.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Micanite => "micanite",
@@ -44,7 +43,6 @@ impl TableKind {
         }
     }
 
-    /// For readers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Micanite => "micanite's engine",
@@ -87,7 +85,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// With the items 0 to `items - 1`.
+    /// Creates tables with the items 0 to `items - 1`.
     pub fn new(kind: TableKind, items: u64, workers: usize) -> Result<Self> {
         let terms = |partition_bits| Terms { hash_seed: HASH_SEED, partition_bits, ..Terms::default() };
         let parted: Vec<_> = (0..1 << PARTITION_BITS).map(|at| at % workers).collect();

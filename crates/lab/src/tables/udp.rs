@@ -1,4 +1,4 @@
-//! Behind the kernel's UDP: one server core, one client core, in turns, beside our own server.
+//! Tables behind the kernel's UDP: one server core, one client core, in turns, beside our own server.
 
 use std::time::Duration;
 

@@ -124,7 +124,6 @@ fn execute_self_test(options: &LoadOptions) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The run with the highest throughput.
 fn highest(runs: &[Report]) -> Option<&Report> {
     runs.iter().max_by(|a, b| a.throughput_ops.total_cmp(&b.throughput_ops))
 }

@@ -166,7 +166,7 @@ pub struct LoadOptions {
     pub quiet: bool,
 }
 
-/// How requests of the open loop follow each other.
+/// Gaps between requests of the open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spacing {
@@ -246,7 +246,6 @@ impl LoadOptions {
         self.popularity.map(|_| given("--popularity", ""))
     }
 
-    /// The port that is to be opened.
     pub(crate) fn port_options(&self) -> Option<PortOptions> {
         let name = self.port.clone()?;
         let arguments = self.dpdk_args.as_deref().unwrap_or_default();

@@ -10,11 +10,11 @@ use crate::report::Report;
 
 /// First rate of a search by default.
 const RATE_FIRST: f64 = 10_000.0;
-/// Below this nothing is looked for.
+/// Lowest rate that is tried.
 const RATE_LEAST: f64 = 10.0;
-/// Above this neither.
+/// Highest rate that is tried.
 const RATE_MOST: f64 = 1e9;
-/// It ends when the rate is known this well.
+/// Ratio of bounds at which a search ends.
 const PRECISION: f64 = 1.02;
 /// A rate breaks the bound when so many runs in a row do: others on the machine may spoil one.
 const TRIES: usize = 2;
@@ -24,7 +24,7 @@ const LOSS_RATIO: f64 = 0.01;
 /// The bound that a rate has to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// At most this part of the requests may be lost or left over.
+    /// Largest part of the requests that may be lost or left over.
     Loss(f64),
     /// The 99th percentile of the latency; at most 1 % may be lost.
     P99(Duration),
@@ -72,12 +72,10 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The run with the highest rate that kept the bound.
     pub best: Option<Report>,
-    /// All runs, in their order.
     pub runs: Vec<Report>,
 }
 

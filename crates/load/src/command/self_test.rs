@@ -20,7 +20,7 @@ const PIPELINE: usize = 64;
 /// The rate of one core.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ability {
-    /// Over what.
+    /// Protocol, and requests in flight.
     pub what: String,
     /// Operations per second of a core that does nothing else.
     pub ops_per_core_second: f64,

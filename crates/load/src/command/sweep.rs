@@ -10,7 +10,6 @@ use crate::report::Report;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rates(pub Vec<f64>);
 
-/// More runs are hardly meant.
 const RATES_MAX: u64 = 1000;
 
 impl FromStr for Rates {

@@ -22,7 +22,6 @@ pub struct Plan {
     /// Operations per second that are offered (open loop); without it every connection sends as
     /// soon as it may (closed loop).
     pub rate_ops: Option<f64>,
-    /// Changes of the rate.
     #[serde(serialize_with = "as_text_option")]
     pub rate_profile: Option<RateProfile>,
     /// Spacing of the requests of the open loop.
@@ -65,9 +64,7 @@ pub struct Plan {
     /// Lengths of keys and values.
     #[serde(serialize_with = "as_text")]
     pub dataset: DataSet,
-    /// Items that are asked for.
     pub items: u64,
-    /// Popularity of the items.
     #[serde(serialize_with = "as_text")]
     pub popularity: Popularity,
     /// Percentage of the operations that read.
@@ -158,7 +155,6 @@ impl Plan {
         pool.map_or(self.items, |pool| pool.prefill_items(self.items))
     }
 
-    /// The protocol of all targets.
     pub(crate) fn protocol(&self) -> Protocol {
         self.targets[0].protocol()
     }

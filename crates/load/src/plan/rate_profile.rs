@@ -46,7 +46,6 @@ impl RateProfile {
         }
     }
 
-    /// Length of the profile, if it has one.
     pub fn length_s(&self) -> Option<f64> {
         match &self.shape {
             Shape::Steps(steps) => Some(steps.iter().map(|(_, length_s)| length_s).sum()),

@@ -78,7 +78,6 @@ pub struct ReplayOptions {
 const TARGETS: &str =
     "this is no target of a replay: memcached://HOST:PORT, unix:///PATH or native://HOST:PORT";
 
-/// An address that can be replayed to.
 fn target(text: &str) -> Result<Address, String> {
     match text.split_once("://") {
         Some(("unix", _)) => text.parse(),

@@ -15,7 +15,6 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Facts about a server, asked before anything is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// Version of the server.
     pub version: Option<String>,
     /// The longest datagram that it takes, if it is sent such.
     pub datagram_bytes: Option<usize>,
@@ -38,16 +37,18 @@ impl Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// A read found a value; its length if it was told.
-    Found { value_bytes: Option<u64>, cas: u64 },
+    Found {
+        value_bytes: Option<u64>,
+        cas: u64,
+    },
     /// A read found nothing.
     NotFound,
-    /// It was carried out.
+    /// The server did it.
     Done,
-    /// It was not, for a condition was not met.
+    /// A condition was not met.
     NotDone,
-    /// An error.
     Refused,
-    /// Nothing.
+    /// No reply came.
     Lost,
 }
 

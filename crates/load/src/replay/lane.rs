@@ -46,7 +46,6 @@ pub(super) struct Lane {
     untaken: VecDeque<(u32, Operation, u64)>,
     /// Requests that wait for an earlier one of their key.
     parked: VecDeque<Slot>,
-    /// Hashes of the keys of that.
     parked_keys: VecDeque<u64>,
     /// True if output waits for room.
     pub is_clogged: bool,

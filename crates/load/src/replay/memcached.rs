@@ -19,7 +19,6 @@ const RELATIVE_S_MAX: u32 = 30 * 24 * 3600;
 /// The last date that memcached understands.
 const DATE_S_MAX: u64 = i32::MAX as u64;
 
-/// A connection.
 pub(super) struct Memcached {
     socket: BufferedSocket,
     /// Bytes of a value that are still to come.
@@ -147,7 +146,7 @@ fn push(to: &mut Vec<u8>, command: &Command<'_>) {
     to.extend_from_slice(b"\r\n");
 }
 
-/// As memcached has it: seconds from now, or a date.
+/// Converts an expiry to memcached's form: seconds from now, or a date.
 fn expiry(expiry_s: u32) -> u64 {
     if expiry_s <= RELATIVE_S_MAX {
         return expiry_s.into();

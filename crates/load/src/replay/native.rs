@@ -215,7 +215,7 @@ impl AsFd for Native {
     }
 }
 
-/// As the client library has it; nothing if no datagram is so long.
+/// Converts a command for the client library; none if no datagram is so long.
 fn operation<'a>(command: &Command<'a>) -> Option<micanite_client::Operation<'a>> {
     let opcode = opcode(command.operation);
     let value_bytes = match opcode.has_value() {
@@ -253,7 +253,7 @@ fn reply(completion: &Completion<'_>) -> Reply {
     }
 }
 
-/// Why a server refused.
+/// Explains a refusal.
 fn why(outcome: Outcome) -> Error {
     match outcome {
         Outcome::OutOfSpace => Error::OutOfSpace,

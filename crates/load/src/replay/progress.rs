@@ -10,12 +10,10 @@ use serde::Serialize;
 use super::tally::Live;
 use crate::run::clock::{Clock, SECOND_NS};
 
-/// One second of a replay.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Second {
     /// End of the second, in seconds from the start.
     pub at_s: f64,
-    /// Requests answered in it.
     pub requests: u64,
     /// Reads among them.
     pub reads: u64,

@@ -7,7 +7,6 @@ use super::lane::{Lane, Phase, Slot};
 use super::step::Fill;
 use super::tally::{News, Tally};
 
-/// Counts of requests and replies.
 pub(super) struct Counts {
     pub tally: Tally,
     pub news: News,

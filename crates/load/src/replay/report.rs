@@ -63,7 +63,7 @@ struct Ended {
     answered: u64,
     /// Found, or carried out.
     done: u64,
-    /// Not found, or a condition was not met.
+    /// Requests that found nothing, or whose condition was not met.
     not_done: u64,
     refused: u64,
     lost: u64,
@@ -73,7 +73,6 @@ struct Ended {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     version: &'static str,
-    /// Version of the server.
     server: Option<String>,
     plan: Plan,
     is_interrupted: bool,
@@ -86,7 +85,7 @@ pub(super) struct Report {
     reads: u64,
     hit_ratio: Option<f64>,
     miss_ratio: Option<f64>,
-    /// By bytes of key and value; misses of a size that the trace does not tell are not in it.
+    /// Ratio by bytes of key and value, without misses of a size that the trace does not tell.
     byte_hit_ratio: Option<f64>,
     byte_miss_ratio: Option<f64>,
     /// Missed items that were stored.
@@ -107,9 +106,9 @@ pub(super) struct Report {
     too_large_after_misses: u64,
     /// Keys that the server would not take; their requests had others.
     keys_replaced: u64,
-    /// From when a request was due (as fast as possible: sent) to its reply.
+    /// Time from when a request was due (as fast as possible: sent) to its reply.
     latency_us: Latency,
-    /// From when a request was due to when it was sent.
+    /// Time from when a request was due to when it was sent.
     lag_us: Option<Latency>,
     /// Sent more than a millisecond late, for the server had not answered earlier ones.
     late_behind_server: u64,

@@ -15,7 +15,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// A request as it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// Since the start of the replay; 0 if it is due as soon as possible.
+    /// Time since the start of the replay; 0 if it is due as soon as possible.
     pub due_ns: u64,
     /// Hash of the trace's key.
     pub key_hash: u64,
@@ -36,7 +36,7 @@ pub(super) struct Step {
 pub(super) enum Fill {
     No,
     Yes,
-    /// It would be, and is too large.
+    /// Stored if it were not too large.
     TooLarge,
 }
 
@@ -61,14 +61,14 @@ impl Batch {
     }
 }
 
-/// Why a request of the trace is not sent.
+/// Reason not to send a request of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skip {
-    /// It writes, and only reads are wanted.
+    /// A write, where only reads are wanted.
     Write,
-    /// It stores, and the trace does not say how much.
+    /// A store whose size the trace does not tell.
     UnknownSize,
-    /// It stores more than [`VALUE_BYTES_MAX`], or than fits a datagram.
+    /// A store of more than [`VALUE_BYTES_MAX`], or than fits a datagram.
     TooLarge,
 }
 
@@ -83,7 +83,6 @@ pub(super) struct Translator {
     pub datagram_bytes: Option<usize>,
     /// Keys of the trace that a server would not take.
     pub keys_replaced: u64,
-    /// The key of the last step.
     pub key: Vec<u8>,
 }
 

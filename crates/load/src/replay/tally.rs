@@ -14,11 +14,10 @@ use crate::run::recorder::latency_histogram;
 pub(super) struct Ends {
     /// The item was found, or what was asked for was done.
     pub done: u64,
-    /// Not there, or a condition was not met.
+    /// Requests that found nothing, or whose condition was not met.
     pub not_done: u64,
     /// Answered by an error.
     pub refused: u64,
-    /// Not answered.
     pub lost: u64,
 }
 
@@ -40,7 +39,7 @@ impl AddAssign for Ends {
 
 /// Counts of one worker; [`Self::add`] sums them up.
 pub(super) struct Tally {
-    /// By [`Operation`], in the order of [`Operation::ALL`].
+    /// Ends by [`Operation`], in the order of [`Operation::ALL`].
     pub ends: [Ends; Operation::ALL.len()],
     /// Bytes of keys and values that were found.
     pub hit_bytes: u64,
@@ -58,9 +57,9 @@ pub(super) struct Tally {
     pub held: u64,
     /// Late otherwise.
     pub late: u64,
-    /// From when a request was due (as fast as possible: sent) to its reply.
+    /// Time from when a request was due (as fast as possible: sent) to its reply.
     pub latency_ns: Histogram<u64>,
-    /// From when a request was due to when it was sent.
+    /// Time from when a request was due to when it was sent.
     pub lag_ns: Histogram<u64>,
     /// The first error that a server answered with.
     pub refusal: Option<String>,

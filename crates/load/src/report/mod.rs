@@ -21,9 +21,7 @@ const LATE_RATIO_MAX: f64 = 0.001;
 /// keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Version of the generator.
     pub version: &'static str,
-    /// Versions of the servers.
     pub servers: Vec<Option<String>>,
     /// The run that was done.
     pub plan: Plan,
@@ -36,13 +34,13 @@ pub struct Report {
     pub counts: Counts,
     /// The first error that a server answered with.
     pub refusal: Option<String>,
-    /// Lost and unsent requests in relation to all that were due.
+    /// Share of lost and unsent requests in all that were due.
     pub loss_ratio: f64,
     /// Reading operations that found a value.
     pub hit_ratio: Option<f64>,
     /// Connections that were closed, or by which something came that is no reply.
     pub failed_connections: usize,
-    /// From the time a request was due (open loop) or sent (closed loop) to its reply.
+    /// Time from when a request was due (open loop) or sent (closed loop) to its reply.
     pub latency_us: Latency,
     /// CPU seconds of the server during the measured part.
     pub server_cpu_s: Option<f64>,
@@ -64,9 +62,7 @@ pub struct Report {
 /// Latencies in microseconds. Requests that were not answered count with the time they had waited.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// The shortest.
     pub min: f64,
-    /// Their mean.
     pub mean: f64,
     /// Half of them are at most this.
     pub p50: f64,
@@ -76,7 +72,6 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9 % of them.
     pub p999: f64,
-    /// The longest.
     pub max: f64,
 }
 
@@ -93,7 +88,6 @@ pub struct Generator {
     pub late_us_max: f64,
 }
 
-/// One second of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Second {
     /// End of the second, in seconds from the start.
@@ -104,7 +98,6 @@ pub struct Second {
     pub throughput_ops: u64,
     /// Requests given up.
     pub lost: u64,
-    /// Values that were wrong.
     pub wrong_values: u64,
     /// Half of the replies came within this.
     pub p50_us: f64,
@@ -142,7 +135,6 @@ impl Latency {
         }
     }
 
-    /// The percentiles in a line.
     pub(crate) fn line(&self) -> String {
         format!(
             "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",

@@ -6,13 +6,11 @@ use serde::Serialize;
 /// Counts of a port around the kernel, in the whole run, warm-up included.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortReport {
-    /// Which.
     pub name: String,
     /// Description of what was opened.
     pub description: String,
     /// The UDP port of the first thread.
     pub first_udp_port: u16,
-    /// Frames that arrived.
     pub received_frames: u64,
     /// Datagrams that were sent in a frame of their own: all that a client sends.
     pub copied_frames: u64,
@@ -56,7 +54,6 @@ impl PortReport {
         }
     }
 
-    /// The counts, in a line.
     pub(crate) fn line(&self) -> String {
         let mut line = format!(
             "{} received, {} copied, {} reused",

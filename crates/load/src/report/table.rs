@@ -8,7 +8,6 @@ use micanite_workload::figure;
 use crate::plan::Plan;
 use crate::report::Report;
 
-/// A run, for people.
 pub(crate) fn run_text(report: &Report) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {

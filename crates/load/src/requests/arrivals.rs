@@ -12,7 +12,7 @@ const SLICE_NS: f64 = 1e6;
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     random: Random,
-    /// Between two requests where the factor is 1.
+    /// Gap between two requests where the factor is 1.
     gap_ns: f64,
     spacing: Spacing,
     profile: Option<RateProfile>,
@@ -50,7 +50,6 @@ impl Arrivals {
         arrivals
     }
 
-    /// When the next request is due.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns as u64
@@ -141,7 +140,7 @@ mod tests {
         assert!((long as f64 / 1e5 - 0.3679).abs() < 0.01, "{long}");
     }
 
-    /// Fewer gaps are longer than the mean: these are longer.
+    /// The model has fewer gaps that are longer than the mean, and those are longer.
     #[test]
     fn requests_of_the_model_have_their_rate_and_spread() {
         let due = due(&rate(Spacing::EtcModel, None), 0, 1);

@@ -21,14 +21,13 @@ pub(crate) enum Feed {
     Fill(Fill),
 }
 
-/// The source of requests.
 pub(crate) struct Source {
     pub requests: Stream,
     /// Items of one reading request.
     items: Box<[u64]>,
     /// Requests that are handed over together.
     batch: usize,
-    /// Nothing is sent from then on.
+    /// Time from which nothing is sent.
     end_ns: u64,
 }
 
@@ -213,7 +212,7 @@ impl Open {
         None
     }
 
-    /// When the next request is due; nothing if none is.
+    /// Returns when the next request is due; none if no more are.
     pub fn next_due_ns(&self) -> Option<u64> {
         let next_ns = self.arrivals.next_ns();
         (next_ns < self.source.end_ns).then_some(next_ns)
@@ -281,7 +280,7 @@ impl Fill {
         any
     }
 
-    /// Lost ones first.
+    /// Returns the next item, lost ones first.
     fn next_item(&mut self, turn: usize, recorder: &mut Recorder) -> Option<u64> {
         if let Some(item) = recorder.resend.as_mut().and_then(Vec::pop) {
             return Some(item);

@@ -10,8 +10,8 @@ pub(crate) fn cpu_s(pid: u32) -> Result<f64, String> {
     precise_cpu_s(pid).map_or_else(|| stat_cpu_s(pid), Ok)
 }
 
-/// From the scheduler's account of each thread, in nanoseconds; threads that have ended are
-/// missing, which servers do not do under load.
+/// Sums the scheduler's account of each thread, in nanoseconds; threads that have ended are missing, which
+/// servers do not do under load.
 fn precise_cpu_s(pid: u32) -> Option<f64> {
     let mut sum_ns = 0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -21,7 +21,7 @@ fn precise_cpu_s(pid: u32) -> Option<f64> {
     (sum_ns > 0).then_some(sum_ns as f64 / 1e9)
 }
 
-/// From `/proc/PID/stat`, in clock ticks (usually hundredths of a second).
+/// Reads `/proc/PID/stat`, in clock ticks (usually hundredths of a second).
 fn stat_cpu_s(pid: u32) -> Result<f64, String> {
     let what = || format!("--server-pid: there is no process {pid} to be seen");
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|_| what())?;

@@ -33,7 +33,6 @@ const FILL_PIPELINE_MAX: usize = 64;
 /// While filling, lost datagrams are sent again after this.
 const FILL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Result of filling.
 #[derive(Clone, Copy, Debug)]
 pub struct Filled {
     /// Items stored, on every target.
@@ -141,7 +140,6 @@ fn shares(items: u64, places: &[Vec<usize>], step: u64) -> Vec<Vec<Share>> {
     places.iter().map(|of_thread| numbers.by_ref().take(of_thread.len()).map(share).collect()).collect()
 }
 
-/// Returns the feed of thread `thread`.
 fn load_feed(plan: &Plan, thread: usize, end_ns: u64) -> Feed {
     let part = (thread, plan.threads);
     let mix = plan.mix();

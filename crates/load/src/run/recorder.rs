@@ -62,7 +62,6 @@ impl AddAssign for Counts {
     }
 }
 
-/// Kind of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -71,7 +70,6 @@ pub(crate) enum Kind {
     Delete,
 }
 
-/// Answer to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
     pub kind: Kind,

@@ -13,7 +13,6 @@ pub(crate) struct ServerTime {
 }
 
 impl ServerTime {
-    /// Nothing is known yet.
     pub fn new(window_ns: Range<u64>) -> Self {
         Self { window_ns, begin_s: None, end_s: None }
     }

@@ -22,11 +22,11 @@ const EVENTS_MAX: usize = 256;
 /// Claim of a thread to a CPU while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is pinned to a CPU that no other thread of the run has.
+    /// The thread is pinned to a CPU that no other thread of the run has.
     Own,
-    /// There are more CPUs than threads.
+    /// CPUs outnumber threads.
     Free,
-    /// There are not.
+    /// Threads share CPUs.
     Shared,
 }
 

@@ -12,14 +12,13 @@ use crate::run::server_time::ServerTime;
 use crate::run::wait::{Claim, Waiter};
 use crate::target::Connection;
 
-/// With at most so many connections each is asked directly; with more, epoll says which.
+/// Largest number of connections that are asked one by one; epoll chooses among more.
 const DIRECT_MAX: usize = 4;
 /// Interval of looks at connections that have not reported anything.
 const ROUND_OF_ALL_NS: u64 = 1_000_000;
 /// While filling, a server may be silent for so long.
 const SILENCE_NS_MAX: u64 = 15 * SECOND_NS;
 
-/// Task of a thread.
 pub(crate) struct Task {
     pub clock: Clock,
     pub window_ns: Range<u64>,
@@ -55,7 +54,7 @@ pub(crate) struct Worker<C> {
     waiter: Waiter,
     tick_ns: u64,
     round_of_all_ns: u64,
-    /// When something was received or sent last.
+    /// Time at which something was received or sent last.
     worked_ns: u64,
     answered_ns: u64,
     busy_ns: u64,
@@ -247,7 +246,7 @@ impl<C: Connection> Worker<C> {
         done && !self.in_flight() || now_ns >= self.task.deadline_ns || self.failed == self.connections.len()
     }
 
-    /// When there is something to do even if nothing arrives.
+    /// Returns when there is something to do even if nothing arrives.
     fn wake_ns(&self) -> u64 {
         let due_ns = match &self.feed {
             Feed::Open(open) => open.next_due_ns(),

@@ -105,7 +105,7 @@ impl BufferedSocket {
         &self.input[self.start..self.end]
     }
 
-    /// So much of the input is understood.
+    /// Removes understood input.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start += bytes;

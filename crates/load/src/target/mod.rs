@@ -34,14 +34,14 @@ pub(crate) use split::SplitConnection;
 pub(crate) use stream::StreamConnection;
 pub(crate) use udp::UdpConnection;
 
-/// When a request was due, and when it is handed over.
+/// Times at which a request was due and is handed over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub scheduled_ns: u64,
     pub now_ns: u64,
 }
 
-/// Why a connection is of no use any more.
+/// Explains why a connection is of no use any more.
 pub(crate) fn broken(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),

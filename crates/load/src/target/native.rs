@@ -92,7 +92,7 @@ pub(crate) struct NativeConnection {
     checks: Checks,
     /// True if the operations of a request are sent together.
     together: bool,
-    /// From the run's clock to the link's.
+    /// Offset from the run's clock to the link's.
     ahead_ns: Option<u64>,
     /// Tokens of operations that the link did not take, and why.
     not_taken: Vec<(u64, SubmitError)>,
@@ -209,7 +209,6 @@ fn lose(item: u64, slot: &mut Slot, recorder: &mut Recorder) {
     }
 }
 
-/// An operation has ended.
 #[inline]
 fn end(checks: &Checks, completion: &Completion<'_>, item: u64, slot: &mut Slot, recorder: &mut Recorder) {
     let answer = &mut slot.pending.answer;

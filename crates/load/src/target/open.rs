@@ -18,11 +18,8 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 /// A connected socket that does not block.
 #[derive(Debug)]
 pub enum Socket {
-    /// A stream.
     Tcp(TcpStream),
-    /// A stream.
     Unix(UnixStream),
-    /// Datagrams.
     Udp(UdpSocket),
 }
 

@@ -5,11 +5,13 @@ use micanite_workload::Items;
 use super::in_flight::Pending;
 use crate::run::recorder::Recorder;
 
-/// A piece of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element<'a> {
     /// A value. Where the protocol repeats keys, misses are what is left out.
-    Hit { key: Option<&'a [u8]>, value: &'a [u8] },
+    Hit {
+        key: Option<&'a [u8]>,
+        value: &'a [u8],
+    },
     /// The next key is not there.
     Miss,
     /// Says nothing by itself.
@@ -18,7 +20,6 @@ pub(crate) enum Element<'a> {
     End,
     /// The value has been stored, or removed, or was not there to be removed.
     Done,
-    /// An error.
     Refused(&'a [u8]),
 }
 
@@ -122,7 +123,6 @@ pub(super) fn line(input: &[u8]) -> Result<Option<&[u8]>, String> {
     }
 }
 
-/// The decimal number that `bytes` are.
 pub(super) fn decimal(bytes: &[u8]) -> Option<usize> {
     if bytes.is_empty() || bytes.len() > 10 {
         return None;
@@ -133,7 +133,6 @@ pub(super) fn decimal(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// Appends a number.
 pub(crate) fn push_decimal(output: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();

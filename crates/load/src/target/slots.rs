@@ -162,7 +162,6 @@ impl Slots {
         (&mut slot.pending, items, &slot.parts.whole)
     }
 
-    /// Frees a slot.
     #[inline]
     pub fn release(&mut self, number: usize) {
         self.forget_parts(number);

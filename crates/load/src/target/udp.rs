@@ -24,7 +24,6 @@ const DATAGRAM_BYTES_MAX: usize = 2048;
 /// Request id, number of the datagram, how many there are, zero; 16 bits each, big endian.
 pub(super) const HEADER_BYTES: usize = 8;
 
-/// One socket.
 pub(crate) struct UdpConnection {
     socket: Socket,
     slots: Slots,

@@ -23,7 +23,7 @@ pub(super) enum Operation {
         bytes: usize,
         flags: u32,
     },
-    /// From now on it does not expire.
+    /// Removes the expiry.
     Touch,
     Delete,
 }

@@ -21,13 +21,12 @@ struct Key {
     issued: AtomicU64,
     /// The last one whose end is known, and its epoch.
     acknowledged: AtomicU64,
-    /// Nothing older can be seen any more: it was acknowledged, or somebody has seen it.
+    /// Oldest value that can still be seen: a later one was acknowledged, or seen.
     floor: AtomicU64,
-    /// Nothing up to here can be seen any more.
+    /// Values up to here can no longer be seen.
     flushed: AtomicU64,
 }
 
-/// History of all keys.
 #[derive(Debug)]
 pub(super) struct History {
     keys: Box<[Key]>,
@@ -46,7 +45,7 @@ pub(super) struct Before {
     second: u64,
 }
 
-/// Why there may be nothing.
+/// Reason why a key may have no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Absence {
@@ -55,24 +54,23 @@ pub(super) enum Absence {
     Deleted,
     Expired,
     Flushed,
-    /// Nothing but the memory's size explains it.
+    /// Only the memory's size explains it.
     Evicted,
 }
 
-/// A wrong reply.
 #[derive(Debug)]
 pub(super) enum Wrong {
-    /// Not the bytes of any operation.
+    /// Bytes of no operation.
     Torn(String),
     /// The value of an operation that has not begun.
     Early { sequence: u64, issued: u64 },
     /// Older than what was known to be there.
     Stale { sequence: u64, floor: u64 },
-    /// From before a flush that had ended.
+    /// A value from before a flush that had ended.
     Flushed { sequence: u64, flushed: u64 },
     /// The value had expired when the request was sent.
     Expired { sequence: u64, expiry_s: u32, second: u64 },
-    /// Nothing, where something had to be.
+    /// No value, where one had to be.
     Missing { acknowledged: u64, issued: u64 },
 }
 
@@ -126,7 +124,7 @@ impl History {
         (sequence, if is_between { u64::from(ended) } else { NO_EPOCH })
     }
 
-    /// It has been executed.
+    /// Notes that an operation has been executed.
     pub fn acknowledge(&self, key: u32, (sequence, mut epoch): (u64, u64)) {
         if !is_shared(key, self.keys()) {
             let of_key = &self.keys[key as usize];

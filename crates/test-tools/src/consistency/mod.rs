@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// Sockets that read
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     readers: u32,
-    /// Everything is flushed whenever so many replies have come; 0 = never
+    /// Flush everything whenever so many replies have come; 0 = never
     #[arg(long, default_value_t = 50_000)]
     flush_every: u64,
     /// Other items, stored and deleted in turns; 0 = none

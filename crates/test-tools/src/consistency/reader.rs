@@ -17,7 +17,7 @@ use crate::Result;
 const WINDOW: usize = 128;
 const KEYS_MAX: usize = 4;
 const PAYLOAD_BYTES: usize = 1472;
-/// So many keys, which are the writers' favourites, take half of the requests.
+/// Number of keys, the writers' favourites, that take half of the requests.
 const HOT: u64 = 16;
 /// Requests are sent when so many can be.
 const BURST: usize = 16;

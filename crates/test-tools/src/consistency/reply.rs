@@ -2,7 +2,6 @@
 
 use crate::Result;
 
-/// An item of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Item<'a> {
     pub name: &'a [u8],

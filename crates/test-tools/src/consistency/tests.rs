@@ -17,7 +17,6 @@ fn is_set(operation: Operation) -> bool {
     matches!(operation, Operation::Set { .. })
 }
 
-/// A value and its flags.
 fn value(key: u32, sequence: u64, expiry_s: Option<u32>) -> (Vec<u8>, u32) {
     let mut value = Vec::new();
     let (Operation::Set { bytes, flags } | Operation::SetExpiring { bytes, flags }) =

@@ -30,7 +30,7 @@ pub(super) struct Options {
     pub delay_ms: f64,
 }
 
-/// How long each copy of a datagram waits; a lost one has no copies.
+/// Delays of each copy of a datagram; a lost one has no copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Decision {
     delays: [Duration; 2],

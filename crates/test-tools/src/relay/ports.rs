@@ -10,14 +10,14 @@ use crate::Result;
 
 /// The most clients that are relayed; those that come later are not.
 const CLIENTS_MAX: usize = 512;
-/// How often free consecutive ports are looked for.
+/// Attempts to find free consecutive ports.
 const TRIES: usize = 100;
 
 /// One socket for each port that clients send to, and one for each client towards the server.
 pub(super) struct Ports {
-    /// Where clients send to.
+    /// Sockets that clients send to.
     pub listening: Vec<UdpSocket>,
-    /// Where the server answers to, one for each client.
+    /// Sockets that the server answers to, one for each client.
     pub upstream: Vec<(SocketAddr, UdpSocket)>,
     by_client: HashMap<SocketAddr, usize>,
     server: SocketAddr,

@@ -7,12 +7,12 @@ use std::time::Instant;
 /// The most that wait at a time; what comes then is lost, as in a real network.
 pub(super) const WAITING_MAX: usize = 16 * 1024;
 
-/// Where a datagram leaves.
+/// Destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From the socket of a client to a port of the server.
+    /// Leaves the socket of a client for a port of the server.
     ToServer { client: usize, port: u16 },
-    /// From a port of the relay to a client.
+    /// Leaves a port of the relay for a client.
     ToClient { port: u16, client: SocketAddr },
 }
 
@@ -40,7 +40,7 @@ impl Queue {
         true
     }
 
-    /// When the next one leaves.
+    /// Returns when the next one leaves.
     pub fn next_time(&self) -> Option<Instant> {
         self.waiting.keys().next().map(|(time, _)| *time)
     }

@@ -32,7 +32,7 @@ struct Counters {
     reordered: u64,
     /// The network did not take them, or too many were waiting.
     unsent: u64,
-    /// From a client too many, or from a stranger.
+    /// Datagrams from a client too many, or from an unknown sender.
     refused: u64,
     /// Ports of the server that clients reach past the relay.
     ports_not_relayed: u64,
@@ -73,7 +73,7 @@ impl Relay {
         })
     }
 
-    /// Until a signal.
+    /// Relays until a signal.
     pub fn run(mut self) -> Result<()> {
         println!("relay: listening on {}", self.ports.address()?);
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
@@ -96,7 +96,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Until something has come, or a datagram's time has; returns how many sockets are ready.
+    /// Waits until something has come, or a datagram's time has; returns how many sockets are ready.
     fn wait(&self, events: &mut [EpollEvent]) -> Result<usize> {
         let timeout = match self.queue.next_time() {
             None => EpollTimeout::NONE,

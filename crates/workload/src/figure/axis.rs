@@ -51,7 +51,6 @@ impl Axis {
     }
 }
 
-/// Range of an axis, and its ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     low: f64,

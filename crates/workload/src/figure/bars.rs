@@ -10,9 +10,7 @@ use super::number::short;
 pub struct Bar {
     /// Measured value; of several, the median.
     pub value: f64,
-    /// The least.
     pub low: f64,
-    /// The greatest.
     pub high: f64,
 }
 
@@ -26,7 +24,7 @@ impl Bar {
 /// A value in each group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// For the legend.
+    /// Text of the legend.
     pub name: String,
     /// Origin of the values.
     pub kind: Kind,
@@ -34,10 +32,8 @@ pub struct Series {
     pub bars: Vec<Option<Bar>>,
 }
 
-/// Arrangement of the bars of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Each from the axis.
     Beside,
     /// Each where the one before ends: parts of a whole.
     Stacked,
@@ -46,15 +42,11 @@ pub enum Arrangement {
 /// Bars in groups, from left to right, with their names beside them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {
-    /// Title.
     pub title: String,
-    /// Along.
     pub x: Axis,
-    /// Names of the groups.
     pub groups: Vec<String>,
-    /// In the order of the legend.
+    /// Series in the order of the legend.
     pub series: Vec<Series>,
-    /// Arrangement of the bars of a group.
     pub arrangement: Arrangement,
     /// A value that the others are beside: a dashed line, say at 1.
     pub reference: Option<f64>,
@@ -63,11 +55,10 @@ pub struct BarChart {
 const BAR_HEIGHT: f64 = 18.0;
 const GROUP_GAP: f64 = 12.0;
 const LABEL_WIDTH_MAX: f64 = 280.0;
-/// For the number behind the longest bar.
+/// Room for the number behind the longest bar.
 const NUMBER_WIDTH: f64 = 64.0;
 
 impl BarChart {
-    /// The figure.
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);

@@ -109,7 +109,6 @@ impl Canvas {
         y + LINE
     }
 
-    /// A line of a series.
     pub fn stroke(&mut self, series: usize, kind: Kind, path: &str) {
         let colour = series % COLOURS;
         let dash = match kind {

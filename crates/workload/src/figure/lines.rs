@@ -7,13 +7,10 @@ use super::canvas::{Canvas, LINE, WIDTH};
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Along.
     pub x: f64,
-    /// Up.
     pub y: f64,
     /// The least of `y` that was measured.
     pub low: f64,
-    /// The greatest.
     pub high: f64,
 }
 
@@ -27,35 +24,31 @@ impl Point {
 /// A series of values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// For the legend.
+    /// Text of the legend.
     pub name: String,
     /// Origin of the values.
     pub kind: Kind,
-    /// In the order in which they are joined.
+    /// Points in the order in which they are joined.
     pub points: Vec<Point>,
 }
 
 /// Lines over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineChart {
-    /// Title.
     pub title: String,
-    /// Along.
     pub x: Axis,
-    /// Up.
     pub y: Axis,
-    /// In the order of the legend.
+    /// Lines in the order of the legend.
     pub lines: Vec<Line>,
 }
 
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const PLOT_HEIGHT: f64 = 320.0;
-/// With more points than these a line has no marks.
+/// A line with more points has no marks.
 const MARKS_MAX: usize = 40;
 
 impl LineChart {
-    /// The figure.
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);

@@ -36,7 +36,7 @@ pub use text::{aligned, csv_field};
 /// Origin of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// In this run.
+    /// Values of this run.
     #[default]
     Measured,
     /// Somebody else's, on another machine: drawn in outline, or dotted.

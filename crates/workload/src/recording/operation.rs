@@ -7,7 +7,6 @@ pub enum Operation {
     Get = 0,
     /// Read with its CAS value.
     Gets = 1,
-    /// Stored.
     Set = 2,
     /// Stored if it is not there.
     Add = 3,
@@ -19,7 +18,6 @@ pub enum Operation {
     Prepend = 6,
     /// Stored if nobody has changed it.
     Cas = 7,
-    /// Removed.
     Delete = 8,
     /// Counted up.
     Increment = 9,
@@ -68,7 +66,6 @@ impl Operation {
         }
     }
 
-    /// The operation of a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
     }

@@ -7,7 +7,6 @@ const NONE: u32 = u32::MAX;
 /// A request as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the key.
     pub key_hash: u64,
     /// Milliseconds since the recording began.
     pub time_ms: u32,
@@ -17,16 +16,13 @@ pub struct Record {
     pub expiry_s: Option<u32>,
     /// Number of the key's prefix, 0 if it has none.
     pub prefix: u16,
-    /// Length of the key.
     pub key_bytes: u8,
-    /// Operation.
     pub operation: Operation,
     /// Answer of the server.
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// The bytes of the file.
     pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[..8].copy_from_slice(&self.key_hash.to_le_bytes());

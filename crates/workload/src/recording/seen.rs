@@ -5,9 +5,7 @@ use super::RECORD_BYTES;
 /// Counts of all requests since the recording began, also of keys that are not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Requests.
     pub requests: u64,
-    /// Requests that read.
     pub reads: u64,
     /// Requests that read and found their item.
     pub read_hits: u64,
@@ -21,7 +19,6 @@ impl Seen {
     /// Bytes behind the record that announces them.
     pub const BYTES: usize = 2 * RECORD_BYTES;
 
-    /// The bytes of the file.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let numbers = [self.requests, self.reads, self.read_hits, self.dropped, self.unnamed];
@@ -31,7 +28,6 @@ impl Seen {
         bytes
     }
 
-    /// The counts of the bytes.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (words, _) = bytes.as_chunks::<8>();
         let number = |place: usize| words.get(place).map_or(0, |word| u64::from_le_bytes(*word));
@@ -45,11 +41,10 @@ impl Seen {
     }
 }
 
-/// Why a recording ended.
+/// Reason why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum End {
-    /// It was stopped.
     Stopped = 1,
     /// The time that it was given was over.
     Time = 2,
@@ -69,7 +64,7 @@ impl End {
             .find(|end| *end as u8 == number)
     }
 
-    /// It in words, behind "ended".
+    /// Describes the reason, behind "ended".
     pub const fn text(self) -> &'static str {
         match self {
             Self::Stopped => "by --stop",

@@ -6,7 +6,6 @@ use super::{
     End, HEADER_BYTES, MAGIC, NAMES_PREFIX, PREFIX_BYTES_MAX, RECORD_BYTES, Record, Seen, TELLS_SEEN,
 };
 
-/// Writes a recording.
 #[derive(Debug)]
 pub struct RecordingWriter<W> {
     to: W,

@@ -9,9 +9,7 @@ use crate::synthetic::random::mix;
 /// Lengths that are the same for all items. `FromStr` takes MICA's names and `K/V`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSet {
-    /// Length of a key.
     pub key_bytes: usize,
-    /// Length of a value.
     pub value_bytes: usize,
 }
 
@@ -70,7 +68,6 @@ impl fmt::Display for DataSet {
 /// the mean and one and a half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedLengths {
-    /// Length of a key.
     pub key_bytes: usize,
     /// Mean length of the values.
     pub value_bytes_mean: usize,

@@ -18,7 +18,7 @@ const SHORT_VALUES: [f64; 15] = [
 const VALUE: [f64; 2] = [214.476, 0.348238];
 /// The same of the times between requests; the scale is 16.0292 us at the traced server's rate.
 const GAP_SHAPE: f64 = 0.154971;
-/// So that the characters of a key tell all items apart. The law has a shorter one once in 10^9.
+/// Length at which the characters of a key tell all items apart. The law has a shorter one once in 10^9.
 const KEY_BYTES_MIN: f64 = 8.0;
 /// The law has a longer one once in 10^8.
 const VALUE_BYTES_MAX: usize = 1_000_000;
@@ -68,7 +68,7 @@ impl EtcModel {
     }
 }
 
-/// Above 0 and below 1.
+/// Draws a number above 0 and below 1.
 #[inline]
 fn quantile(item: u64, step: u64) -> f64 {
     let word = item.wrapping_add(1).wrapping_mul(step) >> 12;

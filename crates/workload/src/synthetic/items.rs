@@ -7,16 +7,13 @@ use crate::{DataSet, EtcModel, KeyedLengths, Keys, Pool, PoolItem, Values};
 pub enum Items {
     /// All keys have one length, and all values.
     Alike {
-        /// The keys.
         keys: Keys,
-        /// The values.
         values: Values,
     },
-    /// By the published model of the ETC pool.
+    /// Items of the published model of the ETC pool.
     EtcModel,
     /// Keys of one length, values around a mean.
     Around(KeyedLengths),
-    /// Items of a pool.
     Pool(Pool),
 }
 

@@ -9,7 +9,6 @@ const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 /// Characters that tell items apart; longer keys repeat them.
 const DIGITS_MAX: usize = 10;
 
-/// Keys of one length.
 #[derive(Clone, Debug)]
 pub struct Keys {
     key_bytes: usize,

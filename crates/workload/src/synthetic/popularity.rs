@@ -151,7 +151,6 @@ impl Sampler {
         }
     }
 
-    /// Draws an item.
     #[inline]
     pub fn item(&self, random: &mut Random) -> u64 {
         let place = self.place(random);

@@ -9,7 +9,6 @@ pub struct Preset {
     pub name: &'static str,
     /// Lengths of keys and values.
     pub lengths: Lengths,
-    /// Popularity of the items.
     pub popularity: Popularity,
     /// Percentage of the operations that read; the others write, or read and then write.
     pub get_percent: f64,

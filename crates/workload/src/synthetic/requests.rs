@@ -26,7 +26,6 @@ impl Mix {
     }
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Reads the first so many items of the place that was given.
@@ -79,8 +78,8 @@ impl Requests {
         }
     }
 
-    /// With so many requests of this thread in flight at most: of the items that it makes, so many of the
-    /// newest may not be there yet, and are not read.
+    /// Sets the most requests of this thread in flight: as many of its newest items may not be stored yet,
+    /// and are not read.
     #[must_use]
     pub const fn in_flight(mut self, requests: u64) -> Self {
         if let Some(latest) = &mut self.latest {
@@ -89,7 +88,7 @@ impl Requests {
         self
     }
 
-    /// With a read of the same item before each write.
+    /// Adds a read of the same item before each write.
     #[must_use]
     pub const fn reading_before_writing(mut self, reads: bool) -> Self {
         self.reads_before_writing = reads;
@@ -123,7 +122,6 @@ impl Requests {
         self.random.chance(self.reading_requests)
     }
 
-    /// The item to be read next.
     #[inline]
     fn item_to_read(&mut self) -> u64 {
         match &self.latest {

@@ -49,7 +49,6 @@ impl Values {
         tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
     }
 
-    /// Appends a value.
     #[inline]
     pub fn push(&self, item: u64, version: u32, to: &mut Vec<u8>) {
         let start = to.len();

@@ -26,7 +26,6 @@ impl Workload {
         }
     }
 
-    /// The pool, if it is one.
     pub const fn pool(self) -> Option<Pool> {
         match self {
             Self::Pool(pool) => Some(pool),

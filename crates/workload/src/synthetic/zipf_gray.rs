@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// It is what it claims to be: biased, by as much as is known of it.
+    /// The approximation is biased by as much as is known of it.
     #[test]
     fn the_known_bias() {
         let (n, draws) = (1_000_000, 4_000_000u64);

@@ -208,7 +208,7 @@ impl Conversion {
     }
 }
 
-/// What the header says of the fraction of keys that the trace has.
+/// Returns the header's bound of hashes for the fraction of keys that the trace has.
 fn hash_max(sampled_fraction: f64) -> u64 {
     if sampled_fraction >= 1.0 {
         return u64::MAX;

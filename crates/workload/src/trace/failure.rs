@@ -1,4 +1,4 @@
-//! Why something could not be done.
+//! Failures with a sentence for the user.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -75,7 +75,6 @@ fn print(to: &mut impl Write, request: &Request<'_>) -> io::Result<()> {
     writeln!(to, ",{key_bytes},{value_bytes},1,{operation},0")
 }
 
-/// The requests.
 pub(crate) struct Generated {
     items: Items,
     law: Law,
@@ -152,7 +151,7 @@ impl Generated {
         })
     }
 
-    /// Those of a pool, beginning with a SET of every item.
+    /// Generates requests of a pool, beginning with a SET of every item.
     #[cfg(test)]
     pub fn of_pool(pool: crate::Pool, items: u64, requests: u64) -> Self {
         let options = GenerateOptions {
@@ -166,7 +165,7 @@ impl Generated {
         Self::new(&options).unwrap()
     }
 
-    /// What is asked next, and of which item.
+    /// Draws the next operation and its item.
     fn ask(&mut self) -> (Operation, u64) {
         let (operation, item) = match &mut self.law {
             Law::Pool(stream) => {

@@ -40,7 +40,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Self; 6] = [
         Self::ObjectCsv,
         Self::OracleGeneral,
@@ -146,11 +145,8 @@ pub trait Reader {
     }
 }
 
-/// An open trace.
 pub struct Opened {
-    /// Reader of its requests.
     pub reader: Box<dyn Reader>,
-    /// Format of the trace.
     pub format: Format,
     /// Bytes of the file; 0 of a pipe.
     pub file_bytes: u64,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::trace::open::Opened;
 
-/// Between two lines: on a terminal, where each replaces the one before, and elsewhere.
+/// Intervals between two lines: on a terminal, where each replaces the one before, and elsewhere.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 const FILE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whoever counts requests looks at the clock after so many.
+/// Number of requests between looks at the clock.
 pub(crate) const REQUESTS_PER_LOOK: u64 = 1 << 16;
 
 /// A line on standard error that is shown again and again; on a terminal each takes the place of the
@@ -29,12 +29,10 @@ impl Default for StatusLine {
 }
 
 impl StatusLine {
-    /// Nothing is shown yet.
     pub fn new() -> Self {
         Self { is_terminal: io::stderr().is_terminal(), is_shown: false }
     }
 
-    /// Shows a line.
     pub fn show(&mut self, line: &str) {
         let mut to = io::stderr().lock();
         let _ = match self.is_terminal {
@@ -64,9 +62,9 @@ impl StatusLine {
 /// Says how far something is, now and then. On a terminal nothing of it stays.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// When something was shown last, or the beginning.
+    /// Time of the last line, or of the beginning.
     last: Mutex<(Instant, StatusLine)>,
-    /// Between two lines; nothing is said without.
+    /// Interval between two lines; none shows nothing.
     interval: Option<Duration>,
 }
 
@@ -118,7 +116,7 @@ impl Reading {
         }
     }
 
-    /// So many requests have been read.
+    /// Shows that so many requests have been read.
     pub fn at(&self, requests: u64) {
         self.progress.say(|| {
             let (millions, seconds) = (requests as f64 / 1e6, self.began.elapsed().as_secs_f64());

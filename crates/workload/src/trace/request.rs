@@ -4,10 +4,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use crate::recording::{Operation, Outcome};
 
-/// The key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// Bytes of the key.
     Text(&'a [u8]),
     /// A number that stands for it: the trace does not tell keys, or only their hashes.
     Number(u64),
@@ -37,9 +35,7 @@ pub struct Request<'a> {
     /// Milliseconds since the beginning of the trace, or since 1970 where
     /// [`crate::trace::Reader::is_dated`]. Never less than that of the request before.
     pub time_ms: u64,
-    /// Key that is asked for.
     pub key: Key<'a>,
-    /// Operation on the key.
     pub operation: Operation,
     /// Length of the key; 0 where the trace gives only the length of both together.
     pub key_bytes: u32,

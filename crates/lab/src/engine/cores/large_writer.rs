@@ -39,11 +39,10 @@ const fn large(partition: usize, new_keys: bool) -> Option<Large> {
     Some(Large { partition, new_keys })
 }
 
-/// The rounds of one way.
 #[derive(Default)]
 struct Rounds {
     rates: Vec<f64>,
-    /// By the percentiles of [`PERCENTILES`].
+    /// Latencies by [`PERCENTILES`].
     latencies_ns: [Vec<f64>; 4],
     large_rates: Vec<f64>,
 }

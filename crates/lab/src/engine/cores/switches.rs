@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
     Ok(())
 }
 
-/// Everything as at first.
+/// Shares both partitions as at the start.
 fn share(pair: &Pair) -> Result<()> {
     pair.set_routes(|partition| Route { access: Access::Crcw, owner: partition % 2 })
 }

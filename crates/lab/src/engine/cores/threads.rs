@@ -128,11 +128,10 @@ pub(crate) fn run_members<const K: usize, const V: usize>(
     Ok(rates)
 }
 
-/// How long the threads run.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     For(Duration),
-    /// Until what runs beside them has ended.
+    /// Ends with the task beside them.
     WhileBeside,
 }
 
@@ -153,7 +152,7 @@ pub(crate) fn meet(ready: &AtomicUsize, members: usize) {
     }
 }
 
-/// Nothing beside the threads.
+/// Runs nothing beside the threads.
 pub(crate) fn alone(_: &AtomicBool) -> Result<()> {
     Ok(())
 }

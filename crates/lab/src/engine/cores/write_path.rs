@@ -25,7 +25,6 @@ use crate::results::measurement::Measurement;
 const PIPELINE: usize = 32;
 const ITEMS: u64 = 1 << 20;
 
-/// The ways.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Lock,
@@ -100,7 +99,6 @@ fn list(set_percent: u64, count: usize, seed: u64) -> Vec<u32> {
     list
 }
 
-/// One of the two threads.
 struct Thread {
     worker: Worker,
     /// Counts of the requests that were executed here.
@@ -114,7 +112,7 @@ struct Rings {
     asked: Consumer<u32>,
     reply: Producer<u64>,
     replies: Consumer<u64>,
-    /// For threads that sleep: this one's bell, and the other's.
+    /// This thread's bell and the other's, for threads that sleep.
     bells: Option<[Arc<Bell>; 2]>,
 }
 

@@ -31,7 +31,6 @@ fn requests(count: usize) -> Packets {
     Packets::new(&shape, 1000, Terms::default(), count, 1).framed(&namespace::way(1))
 }
 
-/// Sends so many of the requests.
 fn send(client: &mut Client, requests: &mut Packets, count: usize) {
     for _ in 0..count {
         assert!(client.port.push(requests).unwrap().is_some());

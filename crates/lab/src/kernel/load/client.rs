@@ -19,12 +19,12 @@ const SILENCE_NS: u64 = 20_000_000;
 /// A GET that so many later requests have left behind is lost.
 const LATE: u16 = 8192;
 
-/// When requests leave.
+/// Schedule of the requests.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernel) enum Pace {
-    /// When there are less than so many in the air.
+    /// Sends while fewer than so many are in flight.
     Closed(usize),
-    /// So many in a second, whatever the server does; latencies count from when one was due.
+    /// Sends so many in a second, whatever the server does; latencies count from when one was due.
     Open(f64),
 }
 
@@ -45,7 +45,7 @@ pub(in crate::kernel) struct Client<Q = XdpQueue> {
     way: Way,
     /// GETs leave from so many ports.
     flows: u16,
-    /// Is true when the server sends requests back.
+    /// True if the server sends requests back.
     pub echoed: bool,
     pub writers: Option<Writers>,
     burst: FrameBurst,

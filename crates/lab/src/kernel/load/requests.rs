@@ -48,7 +48,6 @@ pub(in crate::kernel) struct Drawn<'a> {
     pub value_bytes: usize,
 }
 
-/// One request of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernel) struct Entry {
     pub kind: Kind,
@@ -68,10 +67,10 @@ pub(in crate::kernel) struct Entry {
 const REPLY_BYTES: usize = 96;
 /// Ethernet's longest frame.
 const FRAME_BYTES_MAX: usize = 1514;
-/// Where a frame with IPv4 has UDP's checksum, and the payload.
+/// Places of UDP's checksum and of the payload in a frame with IPv4.
 const UDP_CHECKSUM: usize = 40;
 const UDP_PAYLOAD: usize = 42;
-/// Where the native header has the directory's generation, and the cookie (docs/protocol.md).
+/// Places of the directory's generation and of the cookie in the native header (docs/protocol.md).
 const NATIVE_GENERATION: usize = 8;
 const NATIVE_COOKIE: usize = 32;
 /// A GET so far back has been answered.
@@ -83,11 +82,11 @@ pub(in crate::kernel) struct Ring {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
     next: usize,
-    /// Where each item was last asked for.
+    /// Place at which each item was last asked for.
     asked: HashMap<u64, usize>,
 }
 
-/// How GETs are made.
+/// Makes GETs.
 pub(in crate::kernel) struct Maker {
     protocol: Protocol,
     terms: Terms,

@@ -24,7 +24,6 @@ struct Connection {
     waiting: VecDeque<Written>,
 }
 
-/// The connections.
 pub(in crate::kernel) struct Writers {
     epoll: Epoll,
     connections: Vec<Connection>,

@@ -13,7 +13,6 @@ use crate::report::shown::{self, Shown};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
 pub(crate) fn page(evidence: &Evidence, known: &[Section]) -> Result<String, String> {
     let shown = shown::all(evidence, known);
     let raw = serde_json::to_string(evidence).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use crate::report::evidence::Ran;
 use crate::report::section::{Exhibit, Table};
 use crate::report::shown::Shown;
 
-/// More rows than these are only offered as CSV.
+/// Tables with more rows are offered as CSV only.
 const ROWS_SHOWN_MAX: usize = 120;
 
 pub(super) fn section(shown: &Shown<'_>) -> String {

@@ -16,29 +16,28 @@ use nix::unistd::Pid;
 use crate::harness::launch;
 use crate::report::clock::span;
 
-/// How long a command may take to end when it is asked to.
+/// Time for a command to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often a command that runs on says how far it is.
+/// Interval at which a running command's progress is printed.
 const TELLING: Duration = Duration::from_secs(15);
 
 /// A command and its limits.
 pub(crate) struct Start<'a> {
     pub program: &'a Path,
     pub arguments: &'a [String],
-    /// Where the lab puts its results.
+    /// Folder for the lab's results.
     pub results: &'a Path,
     pub log: &'a Path,
     /// Longer than that is too long.
     pub most: Duration,
 }
 
-/// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Well,
     Failed(ExitStatus),
-    /// It took too long.
+    /// Took too long.
     Hung,
     /// The report was asked to end.
     Interrupted,
@@ -50,7 +49,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on; before any thread is started.
+    /// Takes signals up from now on; call it before any thread is started.
     pub fn take() -> Result<Self, String> {
         let mut set = ending();
         set.add(Signal::SIGCHLD);

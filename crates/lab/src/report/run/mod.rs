@@ -21,9 +21,9 @@ const LINES_KEPT: usize = 6;
 /// Settings of a run.
 pub(crate) struct Plan<'a> {
     pub form: Form,
-    /// Where our programs are.
+    /// Folder of our programs.
     pub programs: &'a Path,
-    /// Where the raw data goes.
+    /// Folder for the raw data.
     pub raw: PathBuf,
     pub peers: &'a [Named],
     pub commit: Commit,
@@ -72,7 +72,7 @@ pub(crate) fn run(
     Ok(evidence)
 }
 
-/// Why the report ends early, and what is there all the same.
+/// Explains that the report ends early, and what is there all the same.
 fn stopped(reason: &str, measured: usize) -> String {
     match measured {
         0 => reason.to_owned(),
@@ -80,7 +80,7 @@ fn stopped(reason: &str, measured: usize) -> String {
     }
 }
 
-/// How long a section takes: as long as the last time, if it was the same form.
+/// Estimates a section's duration: that of the last time, if it had the same form.
 fn expected(section: &Section, form: Form, earlier: Option<&Evidence>) -> f64 {
     earlier
         .and_then(|evidence| evidence.section(section.id))
@@ -183,7 +183,7 @@ fn outcome(
     (wrote().ok(), Some(reason))
 }
 
-/// To tenths.
+/// Rounds to tenths.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 10.0).round() / 10.0
 }

@@ -58,7 +58,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     Ok(shown)
 }
 
-/// By rings over directed: measured, and published.
+/// Draws the ratio of requests by rings to directed ones: measured, and published.
 fn directed(records: &[Record]) -> BarChart {
     let measured: Vec<_> = records.iter().filter(|record| record.ratio.is_some()).collect();
     let name = |record: &&Record| {

@@ -126,7 +126,7 @@ fn hits(records: &[Record]) -> Table {
     table
 }
 
-/// As the dissertation's table 3.4: at low, medium and high load for memcached.
+/// Lists latencies as the dissertation's table 3.4: at low, medium and high load for memcached.
 fn latencies(records: &[Record]) -> Table {
     const METRICS: [&str; 5] = ["get_latency", "update_latency", "delete_latency", "thread_time", "energy"];
     let columns = [

@@ -42,7 +42,6 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     ])
 }
 
-/// A line for each contender and law.
 fn lines(records: &[Record], metric: &str, laws: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
     for law in laws {

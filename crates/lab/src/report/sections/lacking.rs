@@ -6,7 +6,7 @@ use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::measurement::Record;
 
-/// So many cores show whether something scales: workers on some, the client on another.
+/// Cores that show whether something scales: workers on some, the client on another.
 const CORES: usize = 4;
 
 pub(super) fn commands(form: Form) -> Vec<Command> {
@@ -23,7 +23,7 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
     }]
 }
 
-/// As in the lab.
+/// Limit of the lab's `tables`.
 const WORKERS_MAX: usize = 16;
 
 pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {

@@ -36,7 +36,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     Ok(shown)
 }
 
-/// Ours at half of its peak, for the summary.
+/// Summarizes our latency at half of the peak.
 fn at_half(records: &[Record]) -> Option<Exhibit> {
     let of = |metric: &str| {
         let metric = format!("{metric}, micanite native");

@@ -1,4 +1,4 @@
-//! Where the time of a request goes.
+//! Parts of a request's time.
 
 use micanite_workload::figure::{Arrangement, BarChart};
 

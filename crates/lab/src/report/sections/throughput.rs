@@ -64,8 +64,8 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     Ok(shown)
 }
 
-/// By the talk's slides 5 and 20, in millions: under Zipf 0.99 with 50 and with 95 % GET, each system at
-/// its best number of 16 cores. Which of MICA's two is which says the paper's abstract.
+/// Rates of the talk's slides 5 and 20, in millions: under Zipf 0.99 with 50 and with 95 % GET, each system
+/// at its best number of 16 cores. The paper's abstract says which of MICA's two is which.
 const SYSTEMS: [(&str, [f64; 2]); 5] = [
     ("MICA", [70.4, 65.6]),
     ("Masstree", [6.5, 16.5]),
@@ -109,7 +109,7 @@ fn beside_published(records: &[Record]) -> BarChart {
     }
 }
 
-/// Only what the text of the paper and of its talk says.
+/// Lists the numbers that the text of the paper and of its talk says.
 fn published() -> Table {
     let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
     Table {

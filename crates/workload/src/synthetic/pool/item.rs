@@ -11,14 +11,12 @@ const VALUE_STEP: u64 = 0x91e1_0da5_c79e_7b1d;
 /// An item of a pool. Its key, and the lengths of key and value, follow from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolItem {
-    /// The pool.
     pub pool: Pool,
     /// A number of its own among those of all pools; below 2^59.
     pub number: u64,
 }
 
 impl PoolItem {
-    /// Length of the key.
     #[inline]
     pub fn key_bytes(self) -> usize {
         let quantile = self.number.wrapping_add(1).wrapping_mul(KEY_STEP) >> 32;
@@ -32,7 +30,6 @@ impl PoolItem {
         self.pool.parameters().value_bytes.at(quantile as u32)
     }
 
-    /// Appends the key.
     #[inline]
     pub fn push_key(self, to: &mut Vec<u8>) {
         Keys::new(self.key_bytes()).push(self.number, to);

@@ -12,7 +12,7 @@ pub(super) struct Lengths {
     /// are not there.
     starts: [u32; STEPS_MAX],
     shortest: [u32; STEPS_MAX],
-    /// By how much the length grows with the quantile, in fractions of 2^32.
+    /// Growth of the length with the quantile, in fractions of 2^32.
     slopes: [u64; STEPS_MAX],
     longest: u32,
 }
@@ -57,7 +57,6 @@ impl Lengths {
         self.shortest[step] as usize + ((into * self.slopes[step]) >> 32) as usize
     }
 
-    /// The longest of them.
     pub const fn longest(&self) -> usize {
         self.longest as usize
     }

@@ -46,7 +46,7 @@ pub enum Pool {
     Usr,
     /// Metadata of one application's objects.
     App,
-    /// Everything else: the largest pool, with the most varied sizes.
+    /// Other data: the largest pool, with the most varied sizes.
     Etc,
     /// Browser information on the server's side: mostly written.
     Var,
@@ -135,12 +135,10 @@ impl Pool {
         self.prefill_items(keys) + stream::passing_items(self, keys)
     }
 
-    /// The longest key.
     pub fn key_bytes_max(self) -> usize {
         self.parameters().key_bytes.longest()
     }
 
-    /// The longest value.
     pub fn value_bytes_max(self) -> usize {
         self.parameters().value_bytes.longest()
     }

@@ -47,24 +47,20 @@ pub enum PoolOperation {
 pub enum Miss {
     /// Nobody has asked for it before.
     Compulsory,
-    /// It was deleted.
+    /// The item was deleted.
     Invalidation,
-    /// It was asked for too long ago.
+    /// The item was asked for too long ago.
     Eviction,
 }
 
-/// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolRequest {
-    /// Operation on the item.
     pub operation: PoolOperation,
-    /// The item.
     pub item: PoolItem,
-    /// Why a GET is to miss; nothing if it is to hit, and for the other operations.
+    /// Reason why a GET is to miss; none if it is to hit, and for the other operations.
     pub miss: Option<Miss>,
 }
 
-/// Options of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Resident items; [`Pool::prefill`] has to be given the same.

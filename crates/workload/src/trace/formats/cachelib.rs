@@ -53,7 +53,7 @@ pub(crate) fn is_one(first: &[u8]) -> bool {
     heading.is_some_and(|heading| Columns::of(heading).is_some())
 }
 
-/// Why a line is no request.
+/// Reason why a line is no request.
 #[derive(Clone, Copy)]
 enum Broken {
     Unreadable,
@@ -61,7 +61,6 @@ enum Broken {
     NoCount,
 }
 
-/// Fields of a line.
 #[derive(Default)]
 struct Line {
     time_s: u64,

@@ -67,7 +67,6 @@ impl Lines {
         }
     }
 
-    /// The line.
     pub fn line(&self) -> &[u8] {
         &self.buffer[self.line.clone()]
     }
@@ -136,7 +135,6 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// One more.
     pub fn count(&mut self, line_number: u64) {
         if self.lines == 0 {
             self.first = line_number;

@@ -14,7 +14,6 @@ use std::path::Path;
 use crate::trace::Failure;
 use crate::trace::open::{Format, Reader};
 
-/// The reader of a format.
 pub(crate) fn reader(
     format: Format,
     bytes: Box<dyn BufRead>,

@@ -7,7 +7,6 @@ use crate::recording::{End, HEADER_BYTES, MAGIC, NAMES_PREFIX, RECORD_BYTES, Rec
 use crate::trace::open::Reader;
 use crate::trace::{Failure, Key, Request};
 
-/// Reads a recording.
 pub struct RecordingReader {
     bytes: Box<dyn BufRead>,
     name: String,

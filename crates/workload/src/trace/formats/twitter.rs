@@ -20,7 +20,6 @@ pub(crate) struct Twitter {
     time_ms: u64,
 }
 
-/// Fields of a line.
 struct Line {
     time_s: u32,
     key: Range<usize>,

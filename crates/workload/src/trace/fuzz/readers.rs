@@ -30,7 +30,6 @@ pub fn trace_readers(data: &[u8]) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     requests: usize,
-    /// Digest of all requests.
     digest: u64,
     remarks: Vec<String>,
     failure: Option<String>,

@@ -7,11 +7,11 @@ use super::cache::{Cache, Stored};
 use super::compact::Compact;
 use super::event::Kind;
 
-/// Not asked for again, or only after it was stored anew or removed.
+/// Marks an object that is not asked for again, or only after it was stored anew or removed.
 const NEVER: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 
-/// For each request the number of the next read of its object.
+/// Returns for each request the number of the next read of its object.
 pub(crate) fn next_reads(trace: &Compact) -> Vec<u32> {
     let mut last = vec![NEVER; trace.objects()];
     let mut next = vec![NEVER; trace.events.len()];
@@ -31,7 +31,6 @@ pub(crate) fn next_reads(trace: &Compact) -> Vec<u32> {
     next
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(crate) struct Belady<'a> {
     next: &'a [u32],

@@ -9,7 +9,6 @@ use super::event::{Event, Kind, Mark, UNKNOWN};
 /// The second at which a simulation begins: 0 and 1 have a meaning as expiries.
 const FIRST_SECOND: u32 = 2;
 
-/// An object that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub object: u32,
@@ -20,13 +19,12 @@ pub(crate) struct Stored {
     pub expiry_s: u32,
 }
 
-/// A simulated cache.
 pub(crate) trait Cache {
     /// The time is now this second, and the request to come is this one of the trace.
     fn turn(&mut self, event: usize, now_s: u32);
     /// Returns whether the object is there; the policy takes notice.
     fn read(&mut self, object: u32) -> bool;
-    /// Returns whether the object is there, by the by.
+    /// Returns whether the object is there; the policy need not take notice.
     fn has(&mut self, object: u32) -> bool;
     /// Stores an object, or another version of it.
     fn store(&mut self, stored: Stored);
@@ -39,7 +37,6 @@ pub(crate) trait Cache {
 /// Reads, and those that missed, after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads.
     pub reads: u64,
     /// Reads that did not find their object.
     pub misses: u64,
@@ -85,7 +82,7 @@ pub(crate) fn drive(trace: &Compact, cache: &mut impl Cache, warm_up: f64) -> Co
 pub(crate) trait Item {
     /// Returns whether it is there; the policy takes notice.
     fn read(&mut self) -> bool;
-    /// Returns whether it is there, by the by.
+    /// Returns whether it is there; the policy need not take notice.
     fn has(&mut self) -> bool;
     /// Notes how long it lives, if the request tells that. Returns whether it does.
     fn set_lifetime(&mut self) -> bool;
@@ -207,7 +204,7 @@ impl<C: Cache> Item for InCache<'_, '_, C> {
 }
 
 impl<C> InCache<'_, '_, C> {
-    /// It expires so many seconds from now as it is given.
+    /// Restarts the lifetime of the object.
     fn renew_end(&mut self) {
         let object = self.event.object() as usize;
         let Replay { expiries_s, ends_s, now_s, .. } = &mut *self.replay;

@@ -25,7 +25,6 @@ impl Default for Bounds {
     }
 }
 
-/// An object of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
     /// Bytes of key and value as they were first known; [`UNKNOWN`] if never.
@@ -52,7 +51,6 @@ pub struct Compact {
     pub reads: u64,
     /// Reads of all keys, where the trace is a sample itself and tells it; otherwise as estimated.
     pub reads_of_all: f64,
-    /// Bytes of the reads.
     pub read_bytes: u64,
     /// The fraction of keys that the trace itself has.
     sampled: f64,
@@ -236,7 +234,7 @@ struct Loader {
     compact: Compact,
     bounds: Bounds,
     numbers: HashTable<u32>,
-    /// When the first request came, and the last one that is marked.
+    /// Time of the first request, and second of the last that is marked.
     began_ms: Option<u64>,
     second: u64,
     expiry_s: Option<u32>,

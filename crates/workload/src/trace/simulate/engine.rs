@@ -35,9 +35,9 @@ const VALUE_SHARE: u64 = 3;
 /// Bytes that count against the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Everything, as with `-m`.
+    /// Counts everything, as with `-m`.
     Memory,
-    /// Everything, in a sample of the requests: what does not shrink with it is left out.
+    /// Counts everything in a sample of the requests, without what does not shrink with it.
     Sample,
     /// Key and value alone, in units of so many bytes.
     Payload {
@@ -136,8 +136,8 @@ impl EngineCache {
         self.until_upkeep = UPKEEP_INTERVAL;
     }
 
-    /// So many rounds of upkeep, or until all buckets have been looked through: that finds nothing more
-    /// within the same second.
+    /// Runs rounds of upkeep, until all buckets have been scanned: a second scan finds nothing more within
+    /// the same second.
     fn keep_up(&mut self, rounds: u32, now_s: u32) {
         let before = self.stats().buckets_scanned;
         for round in 1..=rounds {

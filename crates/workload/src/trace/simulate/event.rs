@@ -10,13 +10,11 @@ pub enum Kind {
     Read = 0,
     /// Looks for an object, and gives it the expiry of [`Event::expiry`].
     ReadAndTouch = 1,
-    /// Stores it.
     Store = 2,
     /// Stores it if it is not there.
     StoreIfAbsent = 3,
     /// Stores it if it is there.
     StoreIfPresent = 4,
-    /// Removes it.
     Delete = 5,
     /// Gives it another expiry if it is there.
     Touch = 6,
@@ -90,13 +88,12 @@ impl Event {
         Self(u64::from(what) | value << 32 | (Kind::Mark as u64) << (32 + VALUE_BITS))
     }
 
-    /// So many seconds have passed.
+    /// Marks that so many seconds have passed.
     pub fn time(seconds: u64) -> Self {
         Self::mark(MARK_TIME, seconds.min(VALUE_MASK) as u32)
     }
 
-    /// From now on what is stored or touched expires after so many seconds, 0 for never; nothing if
-    /// that is not told.
+    /// Marks after how many seconds later stores and touches expire, 0 for never; none if that is not told.
     pub fn expiry(expiry_s: Option<u32>) -> Self {
         match expiry_s {
             Some(expiry_s) => Self::mark(MARK_EXPIRY, expiry_s.min(VALUE_MASK as u32)),
@@ -104,7 +101,6 @@ impl Event {
         }
     }
 
-    /// Returns the effect.
     pub fn kind(self) -> Kind {
         Kind::ALL[(self.0 >> (32 + VALUE_BITS)) as usize]
     }
@@ -119,12 +115,11 @@ impl Event {
         (self.0 >> 32 & VALUE_MASK) as u32
     }
 
-    /// With another number of the object.
+    /// Returns it with another number of the object.
     pub fn renumbered(self, object: u32) -> Self {
         Self(self.0 >> 32 << 32 | u64::from(object))
     }
 
-    /// Returns the meaning of a mark.
     pub fn marked(self) -> Mark {
         let value = self.payload_bytes();
         match self.object() {
@@ -138,7 +133,7 @@ impl Event {
 /// A mark between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// So many seconds have passed.
+    /// Seconds that have passed.
     Seconds(u32),
     /// Stores expire after so many seconds; nothing if that is not told.
     Expiry(Option<u32>),

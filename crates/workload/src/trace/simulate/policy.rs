@@ -7,10 +7,9 @@ use micanite_engine::Eviction;
 
 use super::cache::Stored;
 
-/// In front of the name of an engine's policy that is also the name of a reference.
+/// Prefix of an engine's policy whose name is also that of a reference.
 const ENGINE: &str = "engine:";
 
-/// A policy that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The engine with this `--eviction`.
@@ -25,7 +24,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All policies.
     pub fn all() -> Vec<Self> {
         let engine = Eviction::ALL.map(Self::Engine);
         let references = [Self::Lru, Self::Fifo, Self::Belady];

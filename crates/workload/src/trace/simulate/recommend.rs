@@ -19,7 +19,7 @@ const PRECISION: f64 = 1.1;
 const MEMORY_BYTES_LEAST: u64 = MEMORY_BYTES_MIN as u64;
 /// Bytes that an item takes at most beside key and value: padding, header, expiry, index.
 const ITEM_OVERHEAD_BYTES: u64 = 48;
-/// For the ends of a log's laps, which stay unused.
+/// Factor for the ends of a log's laps, which stay unused.
 const SLACK: u64 = 2;
 
 /// The memory to buy, and its misses.
@@ -106,7 +106,7 @@ fn rounded_up(bytes: u64) -> u64 {
 }
 
 impl Recommendation {
-    /// In a sentence or two.
+    /// Describes it in a sentence or two.
     pub fn text(&self) -> String {
         let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
         let points = |ratio: f64| format!("{:.1}", ratio.abs() * 100.0);

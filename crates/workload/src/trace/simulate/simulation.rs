@@ -17,7 +17,6 @@ const UNITS_PER_ITEM_MIN: u64 = 8;
 /// The log of an engine where payload alone counts has these bytes per unit, its index included.
 const PAYLOAD_FACTOR: u64 = 10;
 
-/// Rules of simulations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// Bytes that count against the capacity.
@@ -37,7 +36,6 @@ impl Default for Rules {
 /// A policy at a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The policy.
     pub policy: Policy,
     /// Capacity, for all of the trace's keys.
     pub bytes: u64,
@@ -62,13 +60,12 @@ pub struct Simulation<'a> {
     trace: &'a Compact,
     rules: Rules,
     payload_bytes_max: u64,
-    /// More than this no engine needs.
+    /// Bound that no engine needs to pass.
     room_bytes: u64,
     next_reads: Vec<u32>,
 }
 
 impl<'a> Simulation<'a> {
-    /// Prepares a trace for policies.
     pub fn new(trace: &'a Compact, rules: Rules, policies: &[Policy]) -> Self {
         let needs_next = policies.contains(&Policy::Belady);
         Self {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 const SUFFIXES: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
-/// So many bytes, or a share of the footprint.
+/// Number of bytes, or share of the footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// `64m`: k, m, g, t are powers of 1024.
@@ -15,7 +15,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// In bytes, at least one.
+    /// Returns the size in bytes, at least one.
     pub fn of(self, footprint_bytes: u64) -> u64 {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,

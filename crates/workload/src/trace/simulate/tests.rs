@@ -88,7 +88,7 @@ fn what_writes_deletes_and_expires_is_done_as_the_trace_has_it() {
     }
 }
 
-/// What counts, and what is lengthened, expires when it would have; whatever another request said.
+/// Counters and lengthened values expire when they would have, whatever another request said.
 #[test]
 fn what_says_no_expiry_has_not_that_of_another_request() {
     let with_expiry = |request: Request<'static>, expiry_s| Request { expiry_s: Some(expiry_s), ..request };
@@ -123,7 +123,7 @@ fn marked(requests: u64) -> Vec<Request<'static>> {
     (0..requests).flat_map(|at| [one(at), read(at)]).collect()
 }
 
-/// What is left of a trace is requests, not the times and expiries of those that are not.
+/// A thinned trace keeps requests, not the times and expiries of those that are gone.
 #[test]
 fn marks_leave_with_their_requests() {
     let bounds = Bounds { bytes_max: 400_000, ..Bounds::default() };
@@ -279,7 +279,7 @@ fn what_is_recommended_makes_sense() {
     assert!((3 << 20..8 << 20).contains(&memory.case.bytes), "{memory:?}");
 }
 
-/// What a server would have more than enough of takes no memory of whoever simulates it.
+/// The simulation takes no memory that a server would have to spare.
 #[test]
 fn much_memory_is_not_taken() {
     let trace = compact(skewed(10_000), Bounds::default());

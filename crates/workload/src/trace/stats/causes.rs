@@ -1,5 +1,5 @@
-//! Why reads miss in a cache of some memory (dissertation, section 2.3.1): the engine itself is asked
-//! for what the trace asks for, and what happened to a key before tells why it is not there.
+//! Causes of misses in a cache of some memory (dissertation, section 2.3.1): the engine itself is asked for
+//! what the trace asks for, and what happened to a key before tells why it is not there.
 
 use micanite_engine::limits::VALUE_BYTES_MAX;
 
@@ -15,13 +15,12 @@ const ITEM_BYTES_MAX: u64 = 1 << 20;
 /// End of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// It found the item.
     Hit = 0,
     /// Nobody had stored it or asked for it before.
     Compulsory = 1,
-    /// It had been deleted, or had expired.
+    /// The item had been deleted, or had expired.
     Invalidation = 2,
-    /// It had to go for want of memory.
+    /// The item was evicted for want of memory.
     Capacity = 3,
 }
 
@@ -108,7 +107,7 @@ impl Item for Asked<'_> {
         self.expiry_s.is_some()
     }
 
-    /// Nothing is stored whose size the trace has not told yet.
+    /// Stores nothing whose size the trace has not told yet.
     fn store(&mut self) {
         if self.state.payload_bytes > 0 {
             self.state.state = State::Stored;

@@ -29,7 +29,6 @@ pub(super) struct Question {
     pub memory_bytes: Option<u64>,
 }
 
-/// The answer.
 pub(super) struct Gathered {
     pub groups: Groups,
     pub keys: Keys,
@@ -50,7 +49,6 @@ impl Gathered {
         self.keys.weight() / self.trace_fraction
     }
 
-    /// Objects of a group, and their bytes.
     pub fn objects(&self, group: u16) -> (f64, f64) {
         let of_group = self.keys.states().filter(|state| group == ALL || state.group == group);
         let (objects, bytes) = of_group.fold((0u64, 0u64), |(objects, bytes), state| {

@@ -4,16 +4,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// State of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyState {
-    /// Requests so far.
     pub requests: u32,
-    /// The group that it belongs to.
     pub group: u16,
     /// Last change of the key.
     pub state: State,
-    /// Bytes of key and value.
     pub payload_bytes: u32,
     /// Time of the last request, where there was one.
     pub last_ms: u64,
@@ -36,9 +32,8 @@ pub(super) enum State {
     /// Nobody has stored it or asked for it.
     #[default]
     New,
-    /// It was stored, or asked for and so filled.
+    /// Stored, or asked for and so filled.
     Stored,
-    /// It was deleted.
     Deleted,
 }
 
@@ -60,7 +55,6 @@ impl Hasher for Identity {
     }
 }
 
-/// The keys.
 pub(super) struct Keys {
     states: HashMap<u64, KeyState, BuildHasherDefault<Identity>>,
     /// Keys whose hash is above are left out.

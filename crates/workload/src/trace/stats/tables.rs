@@ -69,9 +69,8 @@ pub(super) const DAYS: [&str; 7] =
 /// Requests of an hour of the day, or of a weekday.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
-    /// Share of all requests.
     pub share: f64,
-    /// As long as the trace was in such hours; nothing if it never was.
+    /// Rate over the time that the trace was in such hours; none if it never was.
     pub per_s: Option<f64>,
 }
 
@@ -127,7 +126,7 @@ fn push_rate(rows: &mut Vec<String>, group: &str, figures: &Figures, seconds: f6
     );
 }
 
-/// When each bin begins, in seconds, and the requests per second in it.
+/// Returns the start of each bin, in seconds, and its requests per second.
 pub(super) fn rates(figures: &Figures, seconds: f64) -> Vec<(f64, f64)> {
     let width_s = figures.rate.width_ms as f64 / 1000.0;
     let of = |(bin, count): (usize, &u64)| {

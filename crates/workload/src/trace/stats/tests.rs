@@ -107,7 +107,7 @@ fn payload_bytes(asked: &Asked) -> Option<u64> {
     asked.value_bytes.map(|bytes| key_bytes + u64::from(bytes))
 }
 
-/// For each window its different keys and the bytes of their items, as they were known last in it.
+/// Returns for each window its different keys and the bytes of their items, as they were known last in it.
 fn windows(requests: &[(u64, &Asked)], width_ms: u64) -> Vec<(u64, f64, f64)> {
     let mut known: HashMap<u8, u64> = HashMap::new();
     let mut windows: BTreeMap<u64, HashMap<u8, u64>> = BTreeMap::new();
@@ -290,7 +290,7 @@ proptest! {
     }
 }
 
-/// Of many keys a part is remembered; what it stands for comes close.
+/// A remembered part of many keys comes close to all of them.
 #[test]
 fn a_sample_stands_for_all() {
     struct Many(u64);

@@ -38,9 +38,7 @@ impl Rate {
 pub(super) struct Window {
     /// The window's number since the beginning of the trace.
     pub number: u64,
-    /// Different keys.
     pub keys: f64,
-    /// Bytes of their items.
     pub bytes: f64,
 }
 

@@ -82,7 +82,6 @@ impl Conversation {
     }
 }
 
-/// A TCP connection.
 pub(super) struct Connection {
     from_client: Reassembly,
     from_server: Reassembly,
@@ -110,7 +109,6 @@ impl Connection {
         }
     }
 
-    /// Takes a segment of it.
     pub fn segment(&mut self, piece: &Piece<'_>, queue: &mut Queue, counts: &mut Counts) {
         if piece.tcp.is_first {
             return self.start(piece);

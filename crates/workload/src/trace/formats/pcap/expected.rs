@@ -14,7 +14,6 @@ pub(super) enum Change {
     Arithmetic,
 }
 
-/// The meta commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meta {
     Get,
@@ -25,21 +24,31 @@ pub(super) enum Meta {
     Noop,
 }
 
-/// Form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Values, then `END`; `is_open` if more keys of the same command follow.
-    Values { is_open: bool },
-    /// One line.
+    Values {
+        is_open: bool,
+    },
     Line(Change),
     /// One line that says nothing of an item.
     OtherLine,
     /// Lines up to `END`.
     Statistics,
     /// One line or value, or nothing; what it repeats of the request, as hashes.
-    Meta { verb: Meta, opaque: Option<u64>, key: Option<u64>, is_quiet: bool },
+    Meta {
+        verb: Meta,
+        opaque: Option<u64>,
+        key: Option<u64>,
+        is_quiet: bool,
+    },
     /// A message of the binary protocol, or nothing.
-    Binary { opcode: u8, opaque: [u8; 4], is_quiet: bool, reads: bool },
+    Binary {
+        opcode: u8,
+        opaque: [u8; 4],
+        is_quiet: bool,
+        reads: bool,
+    },
 }
 
 impl Answer {

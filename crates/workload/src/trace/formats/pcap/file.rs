@@ -8,7 +8,7 @@ use crate::trace::formats::read_record;
 
 const HEADER_BYTES: usize = 24;
 const PACKET_HEADER_BYTES: usize = 16;
-/// More than any capture takes of a packet.
+/// Bound beyond what any capture takes of a packet.
 const PACKET_BYTES_MAX: u32 = 1 << 18;
 /// The upper bits of the link layer tell checksums that were captured, too.
 const LINK_MASK: u32 = 0x03ff_ffff;
@@ -47,7 +47,6 @@ pub(crate) fn is_one(first: &[u8]) -> bool {
     magic.is_some_and(|magic| Encoding::of(*magic).is_some() || *magic == PCAPNG_MAGIC)
 }
 
-/// The packets of a file.
 pub(super) struct Packets {
     bytes: Box<dyn BufRead>,
     name: String,
@@ -132,7 +131,6 @@ impl Packets {
         Ok(true)
     }
 
-    /// Captured bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.packet
     }

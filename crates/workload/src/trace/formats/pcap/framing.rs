@@ -7,11 +7,11 @@ const MESSAGE_BYTES_MAX: usize = 1 << 14;
 
 /// Meaning of the bytes at the start of a message.
 pub(super) enum Taken {
-    /// There is not enough of it yet.
+    /// The rest of the message has not come.
     Incomplete,
     /// A message of so many bytes, and so many behind it that belong to it and are not looked at.
     Message { bytes: usize, skip: u64 },
-    /// It is no message.
+    /// No message.
     Nonsense,
 }
 
@@ -68,8 +68,8 @@ impl Framing {
         };
     }
 
-    /// So many bytes are missing here. Whether it is not known any more where a message begins: it is
-    /// if they are all of a value.
+    /// Skips missing bytes. Returns whether the start of the next message is lost; it is known if all of them
+    /// are of a value.
     pub fn lose(&mut self, bytes: u64) -> bool {
         let skipped = self.skip.min(bytes);
         self.skip -= skipped;
@@ -79,7 +79,7 @@ impl Framing {
         self.is_lost
     }
 
-    /// It is not known where a message begins.
+    /// Forgets where a message begins.
     pub fn get_lost(&mut self) {
         *self = Self { is_lost: true, ..Self::default() };
     }

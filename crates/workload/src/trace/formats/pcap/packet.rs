@@ -1,4 +1,4 @@
-//! From a link layer's frame to what TCP or UDP carries.
+//! Payload of TCP and UDP from a link layer's frame.
 
 /// Link layer before a packet's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +49,14 @@ pub(super) struct Tcp {
     pub is_reset: bool,
 }
 
-/// Why a packet carries nothing for us.
+/// Reason why a packet carries nothing for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skipped {
-    /// It is something else.
+    /// Another protocol.
     Other,
-    /// It is part of a packet.
+    /// Part of a packet.
     Fragment,
-    /// Not even its headers were captured.
+    /// Headers were not captured whole.
     Cut,
 }
 
@@ -111,7 +111,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Skipped> {
     Ok(u32::from(u16_at(bytes, at)?) << 16 | u32::from(u16_at(bytes, at + 2)?))
 }
 
-/// Payload of an IP packet.
 struct Ip<'a> {
     from: [u8; 16],
     to: [u8; 16],

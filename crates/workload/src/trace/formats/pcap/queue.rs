@@ -72,7 +72,6 @@ impl Queue {
         self.next_number() - 1
     }
 
-    /// The number of the next request.
     pub fn next_number(&self) -> u64 {
         self.first + self.waiting.len() as u64
     }

@@ -10,7 +10,7 @@ const DISTANCE_MAX: u32 = 1 << 30;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'a> {
     Bytes(&'a [u8]),
-    /// So many bytes were not captured.
+    /// Number of bytes that were not captured.
     Missing(u64),
 }
 

@@ -8,7 +8,6 @@ use crate::trace::open::Reader as _;
 
 pub const SERVER_PORT: u16 = 11211;
 
-/// The form of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub is_big_endian: bool,
