@@ -1,8 +1,8 @@
 //! Benchmarks of Micanite, each beside a named peer or limit, interleaved in one run.
 //!
-//! `micanite-lab engine` measures the engine alone, `micanite-lab evaluation` whole servers,
-//! `micanite-lab report` makes one page of most. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
-//! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
+//! `micanite-lab engine` measures the engine alone, `micanite-lab evaluation` whole servers, `micanite-lab
+//! report` makes one page of most. Each prints a table and writes `target/bench/<target>.json` and `.svg`;
+//! what is inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
 mod bypass;
 mod engine;

@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 
 const SECTION: &str = "prefetch";
 /// Records that the section's command would write.
-const RECORDS: &str = r#"[{"case": "multi-get", "metric": "keys per server-core-second", "value": 3e6, "unit": "ops",
-    "peer": "prefetch off", "ratio": 1.5, "spread": {"min": 1.25, "max": 1.75}}]"#;
+const RECORDS: &str = r#"[{"case": "multi-get", "metric": "keys per server-core-second", "value": 3e6,
+    "unit": "ops", "peer": "prefetch off", "ratio": 1.5, "spread": {"min": 1.25, "max": 1.75}}]"#;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with programs of our programs' names.
@@ -172,7 +172,8 @@ fn endless(bench: &Path) -> String {
     let folder = bench.display();
     format!(
         "echo $$ >{folder}/lab.new; mv {folder}/lab.new {folder}/lab\n\
-         sh -c 'trap \"\" TERM INT; echo $$ >{folder}/server.new; mv {folder}/server.new {folder}/server; while true; do sleep 1; done' &\n\
+         sh -c 'trap \"\" TERM INT; echo $$ >{folder}/server.new; mv {folder}/server.new {folder}/server; \
+         while true; do sleep 1; done' &\n\
          wait"
     )
 }

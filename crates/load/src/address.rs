@@ -107,7 +107,8 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let what = || {
             format!(
-                "'{text}' is no target: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, \
+                "'{text}' is no target: native://HOST:PORT, memcached://HOST:PORT, \
+                 memcached+udp://HOST:PORT, \
                  unix:///PATH, redis://HOST:PORT or redis+unix:///PATH"
             )
         };

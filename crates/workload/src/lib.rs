@@ -1,4 +1,5 @@
-//! Requests to a cache: recorded, made by laws, read from traces. The recording is always there and depends on nothing; every other part is a feature:
+//! Requests to a cache: recorded, made by laws, read from traces. The recording is always there and depends
+//! on nothing; every other part is a feature:
 //!
 //! | module | feature | what it holds |
 //! |---|---|---|

@@ -50,7 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn left_out(items: u64, needed: u64, available: u64) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     format!(
-        "{} Mi items were left out: they take {:.1} GiB of memory in both tables, and {:.1} GiB are free here",
+        "{} Mi items were left out: they take {:.1} GiB of memory in both tables, and {:.1} GiB are free \
+         here",
         items >> 20,
         gib(needed),
         gib(available)
@@ -158,7 +159,8 @@ mod tests {
         assert_eq!(buckets_of_peer(7), 16);
         assert_eq!(
             left_out(192 << 20, 15 << 30, 9 << 29),
-            "192 Mi items were left out: they take 15.0 GiB of memory in both tables, and 4.5 GiB are free here"
+            "192 Mi items were left out: they take 15.0 GiB of memory in both tables, and 4.5 GiB are free \
+             here"
         );
         let common = Common { quick: true, case: Vec::new(), rounds: Some(1), no_real_time: true };
         let options = Options { common, most: None };

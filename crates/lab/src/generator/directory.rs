@@ -41,8 +41,8 @@ fn read(reply: &[u8], cookie: u64, sequence: u32) -> Option<Answer> {
     }))
 }
 
-/// Learns the terms of a server. `ask` sends a payload, again if need be, until the closure is satisfied with a
-/// reply.
+/// Learns the terms of a server. `ask` sends a payload, again if need be, until the closure is satisfied with
+/// a reply.
 pub(crate) fn learn(
     mut ask: impl FnMut(&[u8], &mut dyn FnMut(&[u8]) -> bool) -> Result<()>,
 ) -> Result<Terms> {

@@ -1,8 +1,9 @@
 //! The way of our frames to the cable: a cable of its own, at whose other end an XDP program hands them on.
 //!
-//! A frame that an AF_XDP socket sends in copy mode is a packet of the kernel's stack. Before an XDP program sees it, veth
-//! copies it into a page, on the receiver's core: a cost that no NIC has, and that only servers with XDP would
-//! bear. So that happens here, on the client's core, and the server's end gets what a driver would hand it.
+//! A frame that an AF_XDP socket sends in copy mode is a packet of the kernel's stack. Before an XDP program
+//! sees it, veth copies it into a page, on the receiver's core: a cost that no NIC has, and that only servers
+//! with XDP would bear. So that happens here, on the client's core, and the server's end gets what a driver
+//! would hand it.
 
 use std::os::fd::{AsFd, OwnedFd};
 

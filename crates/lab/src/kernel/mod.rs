@@ -157,7 +157,8 @@ fn record(
         let others = side.other_work();
         if matches!(servers[side.server].kind, Kind::Memcached | Kind::Udp) && others > 0.1 {
             report.note(format!(
-                "{case}/{}: the machine was not quiet: {:.0} % of the core's busy time was not of the server's threads",
+                "{case}/{}: the machine was not quiet: {:.0} % of the core's busy time was not of the \
+                 server's threads",
                 side.name,
                 others * 100.0
             ));

@@ -194,8 +194,11 @@ impl Cases<'_> {
         };
         let table = self.table::<16, 15>(LOAD, Placement::Packed)?;
         self.report.note(format!(
-            "{}: buckets of 15 entries full to {LOAD}: {:.1} % of items in spare buckets, {:.1} bytes an item",
-            self.size, table.chained_percent(), table.bytes_per_item()
+            "{}: buckets of 15 entries full to {LOAD}: {:.1} % of items in spare buckets, {:.1} bytes an \
+             item",
+            self.size,
+            table.chained_percent(),
+            table.bytes_per_item()
         ));
         let drawn = self.drawn(Popularity::Uniform);
         let few = &SCHEDULES_FEW;

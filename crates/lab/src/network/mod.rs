@@ -1,5 +1,5 @@
-//! The native protocol: requests directed to their core beside those that another core hands over, and cores under
-//! skew.
+//! The native protocol: requests directed to their core beside those that another core hands over, and cores
+//! under skew.
 
 pub(crate) mod direction;
 mod skew;

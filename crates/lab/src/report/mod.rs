@@ -8,7 +8,6 @@ mod evidence;
 mod machine;
 mod page;
 mod peers;
-mod published;
 mod run;
 mod section;
 mod sections;

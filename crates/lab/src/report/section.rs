@@ -39,7 +39,7 @@ pub struct Section {
     pub draw: Draw,
 }
 
-/// The prose of a section (`sections.toml`).
+/// The prose of a section (`sections/texts.toml`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {

@@ -56,7 +56,10 @@ pub struct LoadOptions {
     pub port: Option<PortName>,
     /// Addresses of the port with the lengths of their prefixes: 10.0.0.9/24,fd00::9/64 [xdp: those
     /// of the interface; dpdk: must be given]
-    #[arg(long, value_name = "IP/LENGTH", value_delimiter = ',', value_parser = parse::prefix, requires = "port", help_heading = "Port")]
+    #[arg(
+        long, value_name = "IP/LENGTH", value_delimiter = ',', value_parser = parse::prefix,
+        requires = "port", help_heading = "Port"
+    )]
     pub port_ip: Vec<(IpAddr, u8)>,
     /// dpdk: where what is outside of the prefixes is sent
     #[arg(long, value_name = "IP", requires = "port", help_heading = "Port")]
@@ -88,13 +91,19 @@ pub struct LoadOptions {
     pub cpu: Option<std::vec::Vec<usize>>,
 
     /// Load before the measured part
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::duration, help_heading = "Time")]
+    #[arg(
+        long, value_name = "TIME", default_value = "1s", value_parser = parse::duration,
+        help_heading = "Time"
+    )]
     pub warmup: Duration,
     /// Length of the measured part [default: 10s, or that of the steps of --rate-profile]
     #[arg(short, long, value_name = "TIME", value_parser = parse::duration, help_heading = "Time")]
     pub duration: Option<Duration>,
     /// After this the reply to a datagram counts as lost
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::duration, help_heading = "Time")]
+    #[arg(
+        long, value_name = "TIME", default_value = "1s", value_parser = parse::duration,
+        help_heading = "Time"
+    )]
     pub timeout: Duration,
 
     /// A published workload: ycsb-a, -b, -c, -d, -f; mica-tiny, -small, -large, -xlarge (skewed, 95 %
@@ -104,7 +113,9 @@ pub struct LoadOptions {
     #[arg(long, value_name = "NAME", conflicts_with = "dataset", help_heading = "Data")]
     pub workload: Option<Workload>,
     /// Percentages of GET, UPDATE (set) and DELETE instead of those of the pool: 90/8/2
-    #[arg(long, value_name = "G/U/D", value_parser = parse::mix, requires = "workload", help_heading = "Data")]
+    #[arg(
+        long, value_name = "G/U/D", value_parser = parse::mix, requires = "workload", help_heading = "Data"
+    )]
     pub mix: Option<[f64; 3]>,
     /// Store what a GET misses, as the clients of a look-aside cache do
     #[arg(long, help_heading = "Data")]
@@ -140,10 +151,16 @@ pub struct LoadOptions {
 
     /// Find the highest rate within a bound: of loss (1%) or of the 99th percentile (500us, with at
     /// most 1 % loss); begins at --rate
-    #[arg(long, value_name = "BOUND", conflicts_with_all = ["sweep", "rate_profile"], help_heading = "Several runs")]
+    #[arg(
+        long, value_name = "BOUND", conflicts_with_all = ["sweep", "rate_profile"],
+        help_heading = "Several runs"
+    )]
     pub search: Option<Bound>,
     /// Measure at several rates: 10k,20k,50k or 10k..100k/10
-    #[arg(long, value_name = "RATES", conflicts_with_all = ["rate", "rate_profile"], help_heading = "Several runs")]
+    #[arg(
+        long, value_name = "RATES", conflicts_with_all = ["rate", "rate_profile"],
+        help_heading = "Several runs"
+    )]
     pub sweep: Option<Rates>,
     /// Measure what this generator can do itself on this machine
     #[arg(long, conflicts_with_all = ["search", "sweep", "rate", "port"], help_heading = "Several runs")]

@@ -137,7 +137,8 @@ impl Plan {
         let longest = keys.max(if writes && !self.tcp_writes { set } else { 0 });
         if longest > DATAGRAM_BYTES_MAX {
             return Err(format!(
-                "a request of {longest} bytes does not fit a datagram: use memcached:// for it, or --tcp-writes if it stores"
+                "a request of {longest} bytes does not fit a datagram: use memcached:// for it, or \
+                 --tcp-writes if it stores"
             ));
         }
         Ok(())
@@ -154,7 +155,8 @@ impl Plan {
         }
         if self.connections != threads {
             return Err(format!(
-                "--port {name} gives each of the {threads} threads one connection, its queue: leave out --connections, and raise --pipeline for more requests in flight"
+                "--port {name} gives each of the {threads} threads one connection, its queue: leave out \
+                 --connections, and raise --pipeline for more requests in flight"
             ));
         }
         Ok(())
@@ -164,14 +166,16 @@ impl Plan {
         let operations = self.pipeline * self.multiget;
         if operations > NATIVE_OPERATIONS_MAX {
             return Err(format!(
-                "--pipeline times --multiget is {operations}; a native client has at most {NATIVE_OPERATIONS_MAX} operations in flight"
+                "--pipeline times --multiget is {operations}; a native client has at most \
+                 {NATIVE_OPERATIONS_MAX} operations in flight"
             ));
         }
         let DataSet { key_bytes, value_bytes } = self.data().longest();
         let request_bytes = key_bytes.next_multiple_of(8) + value_bytes.next_multiple_of(8);
         if request_bytes > NATIVE_ITEM_BYTES_MAX {
             return Err(format!(
-                "keys and values of {request_bytes} bytes do not fit a native datagram ({NATIVE_ITEM_BYTES_MAX} do): use memcached:// for them"
+                "keys and values of {request_bytes} bytes do not fit a native datagram \
+                 ({NATIVE_ITEM_BYTES_MAX} do): use memcached:// for them"
             ));
         }
         if self.adaptive_batch && self.batch > 1 {

@@ -79,7 +79,8 @@ fn open(address: &Address, endpoint: &Endpoint, options: Options) -> Result<Link
         match version {
             Some(version) => Error::Version { server, version }.to_string(),
             None => format!(
-                "{server}: nobody answers there in the native protocol; {}, or replay to its memcached://HOST:PORT",
+                "{server}: nobody answers there in the native protocol; {}, or replay to its \
+                 memcached://HOST:PORT",
                 address.how_to_start()
             ),
         }

@@ -241,7 +241,8 @@ impl Report {
         let mut warnings = Vec::new();
         if self.counts.wrong_values > 0 {
             warnings.push(format!(
-                "{} values were wrong: not what was stored under their key (or stored by a run with other lengths)",
+                "{} values were wrong: not what was stored under their key (or stored by a run with other \
+                 lengths)",
                 self.counts.wrong_values
             ));
         }
@@ -267,14 +268,16 @@ impl Report {
         let Generator { busy_ratio, ops_per_core_second, late_requests, .. } = self.generator;
         if busy_ratio > BUSY_RATIO_MAX {
             warnings.push(format!(
-                "the generator may itself be the limit: its threads were busy {:.0} % of the time (one core of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",
+                "the generator may itself be the limit: its threads were busy {:.0} % of the time (one core \
+                 of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",
                 busy_ratio * 100.0,
                 ops_per_core_second.unwrap_or(0.0),
             ));
         }
         if late_requests as f64 > self.counts.sent as f64 * LATE_RATIO_MAX {
             warnings.push(format!(
-                "the generator fell behind its own schedule: {late_requests} requests left more than 1 ms late although there was room; it needs a core to itself (--cpu) or more --threads"
+                "the generator fell behind its own schedule: {late_requests} requests left more than 1 ms \
+                 late although there was room; it needs a core to itself (--cpu) or more --threads"
             ));
         }
     }

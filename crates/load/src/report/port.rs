@@ -81,7 +81,8 @@ impl PortReport {
         let mut warnings = Vec::new();
         let how = match self.name.strip_prefix("xdp:") {
             Some(interface) => format!(
-                "on a NIC, ethtool -N {interface} flow-type udp4 dst-port {} action 0, and so on for each thread (--port-source keeps the ports)",
+                "on a NIC, ethtool -N {interface} flow-type udp4 dst-port {} action 0, and so on for each \
+                 thread (--port-source keeps the ports)",
                 self.first_udp_port
             ),
             None => "this device has no flow rules".to_owned(),
@@ -94,7 +95,8 @@ impl PortReport {
         }
         if self.received_by_kernel > self.received_frames / 100 {
             warnings.push(format!(
-                "{} replies came by way of the kernel, to queues that no thread has: {how}; or as many threads as queues (ethtool -l)",
+                "{} replies came by way of the kernel, to queues that no thread has: {how}; or as many \
+                 threads as queues (ethtool -l)",
                 self.received_by_kernel
             ));
         }

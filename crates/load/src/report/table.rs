@@ -106,7 +106,8 @@ fn requests_line(report: &Report) -> String {
 /// Several runs, a line each.
 pub(crate) fn runs_text(reports: &[Report]) -> String {
     let mut text = String::from(
-        "     offered   throughput  loss %       p50 us       p95 us       p99 us     p99.9 us       max us  busy %\n",
+        "     offered   throughput  loss %       p50 us       p95 us       p99 us     p99.9 us       max us  \
+         busy %\n",
     );
     for report in reports {
         let latency = &report.latency_us;

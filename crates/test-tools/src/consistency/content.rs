@@ -1,5 +1,5 @@
-//! Bytes of an operation: all of them follow from the number of the key and that of the operation, so that whoever reads a
-//! value knows what every byte of it should be.
+//! Bytes of an operation: all of them follow from the number of the key and that of the operation, so that
+//! whoever reads a value knows what every byte of it should be.
 
 use crate::Result;
 
@@ -90,7 +90,8 @@ pub(super) fn push_value(into: &mut Vec<u8>, key: u32, sequence: u64, bytes: usi
     into.truncate(start + bytes);
 }
 
-/// The operation that wrote a value, and when the value expires. An error unless every byte is as that operation wrote it.
+/// The operation that wrote a value, and when the value expires. An error unless every byte is as that
+/// operation wrote it.
 pub(super) fn parse(key: u32, value: &[u8], flags: u32) -> Result<(u64, Option<u32>)> {
     let (first, rest) = value.split_first_chunk::<8>().ok_or("a value of fewer than 8 bytes")?;
     let first = u64::from_le_bytes(*first);

@@ -11,10 +11,12 @@ use super::content::{self, Operation};
 const EPOCH_BITS: u32 = 24;
 /// A flush was under way.
 const NO_EPOCH: u64 = (1 << EPOCH_BITS) - 1;
-/// The clocks of server and checker are one; this is for what a reply takes, and for the second that has begun.
+/// The clocks of server and checker are one; this is for what a reply takes, and for the second that has
+/// begun.
 const EXPIRY_SLACK_S: u64 = 1;
 
-/// One key's history. A key has one writer, or all of them: then its operations have no order that anybody knows.
+/// One key's history. A key has one writer, or all of them: then its operations have no order that anybody
+/// knows.
 #[derive(Debug, Default)]
 struct Key {
     /// The last operation that may have been executed.

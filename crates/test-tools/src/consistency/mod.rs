@@ -1,8 +1,10 @@
-//! GETs over memcached's UDP beside writers over TCP: every reply must be a value that its key had at that time.
+//! GETs over memcached's UDP beside writers over TCP: every reply must be a value that its key had at that
+//! time.
 //!
-//! Which bytes an operation writes follows from its key and its number (`content`), and between which operations a reply must
-//! lie from what was acknowledged before the request (`history`). The rules are the same for replies of the server and of the program
-//! in the kernel; the server's statistics say how many the kernel answered.
+//! Which bytes an operation writes follows from its key and its number (`content`), and between which
+//! operations a reply must lie from what was acknowledged before the request (`history`). The rules are the
+//! same for replies of the server and of the program in the kernel; the server's statistics say how many the
+//! kernel answered.
 
 mod content;
 mod history;

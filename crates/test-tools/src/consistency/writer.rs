@@ -1,4 +1,5 @@
-//! Writers over TCP. They overwrite, delete, touch and flush the keys that are read, and fill the memory with others.
+//! Writers over TCP. They overwrite, delete, touch and flush the keys that are read, and fill the memory with
+//! others.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -125,7 +126,8 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Half of them from a few; most others from three quarters; the rest, whose expiry comes about, from all.
+    /// Half of them from a few; most others from three quarters; the rest, whose expiry comes about, from
+    /// all.
     fn draw(&self, random: &mut Random, keys: u64) -> u64 {
         match random.below(2048) {
             0..1024 => random.below(HOT.min(keys)),
@@ -153,7 +155,8 @@ impl Writing<'_> {
         Ok(flushes)
     }
 
-    /// Stores items that nobody reads, and deletes them one round later: the index grows, the memory fills, items leave.
+    /// Stores items that nobody reads, and deletes them one round later: the index grows, the memory fills,
+    /// items leave.
     pub fn fill(&self, items: u64, seed: u64) -> Result<u64> {
         let mut connection = Connection::open(self.server)?;
         let mut random = Random::of_stream(seed, u64::MAX);

@@ -17,11 +17,13 @@ const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 /// and no others.
 const STYLE: &str = "<style>\
 .mf{font-family:system-ui,sans-serif;font-size:14px}\
-.mf-ground{fill:#fff}.mf-ink{fill:#1b1b1b}.mf-grid{stroke:#ddd}.mf-axis{stroke:#555}.mf-one{stroke:#1b1b1b;stroke-dasharray:5 4}\
+.mf-ground{fill:#fff}.mf-ink{fill:#1b1b1b}.mf-grid{stroke:#ddd}.mf-axis{stroke:#555}\
+.mf-one{stroke:#1b1b1b;stroke-dasharray:5 4}\
 .mf-0{color:#0072b2}.mf-1{color:#d55e00}.mf-2{color:#009e73}.mf-3{color:#cc79a7}\
 .mf-4{color:#b87d00}.mf-5{color:#3a93cc}.mf-6{color:#6b6b6b}.mf-7{color:#7a3e9d}\
 @media(prefers-color-scheme:dark){\
-.mf-ground{fill:#16181c}.mf-ink{fill:#ececec}.mf-grid{stroke:#3a3d43}.mf-axis{stroke:#9a9a9a}.mf-one{stroke:#ececec}\
+.mf-ground{fill:#16181c}.mf-ink{fill:#ececec}.mf-grid{stroke:#3a3d43}.mf-axis{stroke:#9a9a9a}\
+.mf-one{stroke:#ececec}\
 .mf-0{color:#4da6e0}.mf-1{color:#f08a3c}.mf-2{color:#2cc295}.mf-3{color:#e0a0c4}\
 .mf-4{color:#f2b93b}.mf-5{color:#8fd0f5}.mf-6{color:#b0b0b0}.mf-7{color:#c39be0}}\
 </style>";
@@ -41,7 +43,8 @@ impl Canvas {
         let (title, summary) = (escape(title), escape(summary));
         let body = self.body;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"mf\" role=\"img\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"mf\" role=\"img\" viewBox=\"0 0 {WIDTH} \
+             {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\">\n\
              <title>{title}</title><desc>{summary}</desc>{STYLE}\n\
              <rect class=\"mf-ground\" width=\"{WIDTH}\" height=\"{height:.0}\"/>\n{body}</svg>\n"
         )
@@ -60,7 +63,8 @@ impl Canvas {
         for line in wrapped(text, ((WIDTH - 24.0) / 9.4) as usize) {
             let line = escape(&line);
             self.push(&format!(
-                "<text class=\"mf-ink\" x=\"12\" y=\"{y:.1}\" font-size=\"16\" font-weight=\"600\">{line}</text>"
+                "<text class=\"mf-ink\" x=\"12\" y=\"{y:.1}\" font-size=\"16\" \
+                 font-weight=\"600\">{line}</text>"
             ));
             y += LINE + 2.0;
         }
@@ -71,7 +75,8 @@ impl Canvas {
     pub fn upright(&mut self, (x, y): (f64, f64), text: &str) {
         let text = escape(text);
         self.push(&format!(
-            "<text class=\"mf-ink\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 {x:.1} {y:.1})\">{text}</text>"
+            "<text class=\"mf-ink\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 \
+             {x:.1} {y:.1})\">{text}</text>"
         ));
     }
 
@@ -116,7 +121,8 @@ impl Canvas {
             Kind::Measured => DASHES[(series / 2) % DASHES.len()],
         };
         self.push(&format!(
-            "<path class=\"mf-{colour}\" d=\"{path}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>"
+            "<path class=\"mf-{colour}\" d=\"{path}\" fill=\"none\" stroke=\"currentColor\" \
+             stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>"
         ));
     }
 
@@ -140,7 +146,8 @@ impl Canvas {
             Kind::Published => "fill=\"none\" stroke=\"currentColor\" stroke-dasharray=\"3 2\"",
         };
         self.push(&format!(
-            "<rect class=\"mf-{colour}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {style}/>"
+            "<rect class=\"mf-{colour}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\" {style}/>"
         ));
     }
 }

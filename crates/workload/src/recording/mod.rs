@@ -7,7 +7,7 @@
 //! | 0..8 | [`MAGIC`] |
 //! | 8..16 | when the recording began, milliseconds since 1970; 0 if nobody knows |
 //! | 16..24 | which fraction of all keys is recorded: (this + 1) / 2^64 |
-//! | 24..32 | which hash the keys' numbers are: the same number, the same hash, so that recordings may be joined; 0 if it is not known |
+//! | 24..32 | number of the keys' hash, equal where recordings may be joined; 0 if it is not known |
 //!
 //! | bytes of a record | what |
 //! |---|---|

@@ -71,7 +71,8 @@ impl FromStr for Popularity {
                 Ok(Self::Hot { items: fraction(items)?, requests: fraction(requests)? })
             }
             _ => Err(format!(
-                "'{text}' is no popularity: uniform, zipf:0.99, zipf-gray:0.99, scrambled, latest or hot:0.1/0.9"
+                "'{text}' is no popularity: uniform, zipf:0.99, zipf-gray:0.99, scrambled, latest or \
+                 hot:0.1/0.9"
             )),
         }
     }

@@ -95,7 +95,8 @@ impl Requests {
         self
     }
 
-    /// The next request; the items that it reads go to `items`, of which a write that is read first takes one.
+    /// The next request; the items that it reads go to `items`, of which a write that is read first takes
+    /// one.
     #[inline]
     pub fn next(&mut self, items: &mut [u64]) -> Next {
         if let Some((item, version)) = self.read.take() {

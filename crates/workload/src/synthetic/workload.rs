@@ -56,7 +56,8 @@ impl FromStr for Workload {
         text.parse().map(Self::Pool).map_err(|_| {
             format!(
                 "'{text}' is no workload: ycsb-a, -b, -c, -d or -f; mica-tiny, -small, -large or -xlarge; \
-                 fb-usr, -app, -etc, -var or -sys; etc-model; innercache-uniform-50, -latest-90, -zipf-10 and so on, with -512k for large values"
+                 fb-usr, -app, -etc, -var or -sys; etc-model; innercache-uniform-50, -latest-90, -zipf-10 \
+                 and so on, with -512k for large values"
             )
         })
     }

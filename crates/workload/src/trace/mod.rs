@@ -7,11 +7,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`Request`], [`Key`], [`Operation`], [`Outcome`] | a request, whatever format it comes from |
-//! | [`Reader`], [`open()`] | a trace request by request, in bounded memory; the format is found by name and content |
+//! | [`Reader`], [`open()`] | a trace request by request; name and content tell the format |
 //! | `formats` | the readers |
 //! | [`StatusLine`] | how far a command is, on standard error |
 //! | [`mod@simulate`] | misses against memory: the engine itself, and references |
-//! | [`cat()`], [`convert()`], [`generate()`], [`stats()`], [`simulate::simulate()`] | commands of `micanite trace` with their options |
+//! | [`cat()`], [`convert()`], [`generate()`], [`stats()`], [`simulate::simulate()`] | `micanite trace` |
 //!
 //! `docs/traces.md` describes the formats and the command.
 

@@ -22,7 +22,8 @@ const OTHERS: [(&[u8], &str); 3] = [(b"\x1f\x8b", "gzip"), (b"\xfd7zXZ", "xz"), 
 pub(crate) fn is_zstd(first: &[u8]) -> Result<bool, String> {
     if let Some((_, command)) = OTHERS.iter().find(|(magic, _)| first.starts_with(magic)) {
         return Err(format!(
-            "it is compressed by {command}: unpack it first ({command} -dc FILE >UNPACKED); only zstd is unpacked here"
+            "it is compressed by {command}: unpack it first ({command} -dc FILE >UNPACKED); only zstd is \
+             unpacked here"
         ));
     }
     let is_skipped = first.get(1..4) == Some(&ZSTD_SKIPPED_MAGIC) && first[0] >> 4 == 5;
@@ -62,7 +63,8 @@ fn unpack(mut from: impl Read, to: &SyncSender<Chunk>, empty: &Receiver<Vec<u8>>
         }
         if let Some(error) = failed {
             let told = format!(
-                "it cannot be unpacked to its end ({error}): it is damaged or cut off; `zstd -t FILE` checks it"
+                "it cannot be unpacked to its end ({error}): it is damaged or cut off; `zstd -t FILE` checks \
+                 it"
             );
             let _ = to.send(Err(io::Error::new(error.kind(), told)));
             return;

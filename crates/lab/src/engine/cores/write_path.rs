@@ -1,11 +1,11 @@
 //! How a write should reach another core's partition: run it here, under the partition's lock,
 //! or hand it to the owner through a ring and wait for the reply.
 //!
-//! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all
-//! of its requests are. Values are read and checked where the request is executed; over the ring
-//! only an acknowledgement comes back, which is less than a server would need. The ring comes in two forms: with threads that spin while they wait,
-//! which is the best it can be, and with threads that sleep and are woken through an eventfd, as
-//! workers in epoll are.
+//! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all of its
+//! requests are. Values are read and checked where the request is executed; over the ring only an
+//! acknowledgement comes back, which is less than a server would need. The ring comes in two forms: with
+//! threads that spin while they wait, which is the best it can be, and with threads that sleep and are woken
+//! through an eventfd, as workers in epoll are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

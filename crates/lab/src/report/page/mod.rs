@@ -1,13 +1,13 @@
 //! The page: one file of HTML with everything in it.
 
 mod html;
+mod published;
 mod sections;
 
 use html::{escape, json, table};
 
 use crate::report::clock::span;
 use crate::report::evidence::Evidence;
-use crate::report::published;
 use crate::report::section::{Form, Section, Table};
 use crate::report::shown::{self, Shown};
 
@@ -70,9 +70,12 @@ fn head(evidence: &Evidence) -> String {
     let peers: String = peers.collect();
     format!(
         "<header>\n<h1>Micanite: what it does on this machine</h1>\n\
-         <p>Micanite is an in-memory cache and store that speaks memcached's protocol, on the engine of MICA (Lim, Han, Andersen, Kaminsky, NSDI 2014). \
-         This page was written by one command, which measured everything below on one machine. A contender and the peer it is compared with take turns, round by round, in one run; \
-         a ratio is the median of the rounds' ratios, and a spread is the least and the greatest of the rounds. Ratios carry from machine to machine better than rates do. \
+         <p>Micanite is an in-memory cache and store that speaks memcached's protocol, on the engine of MICA \
+         (Lim, Han, Andersen, Kaminsky, NSDI 2014). \
+         This page was written by one command, which measured everything below on one machine. A contender \
+         and the peer it is compared with take turns, round by round, in one run; \
+         a ratio is the median of the rounds' ratios, and a spread is the least and the greatest of the \
+         rounds. Ratios carry from machine to machine better than rates do. \
          Numbers in outline or marked as published are those of papers, on their authors' machines.</p>\n\
          <h2 id=\"machine\">The machine and the run</h2>\n<dl class=\"facts\">\n{facts}</dl>\n\
          <h3>Other servers</h3>\n<dl class=\"facts\">\n{peers}</dl>\n</header>\n"
@@ -90,7 +93,8 @@ fn contents(shown: &[Shown<'_>]) -> String {
     ];
     let rest: String = rest.iter().map(|(id, title)| entry(id, title)).collect();
     format!(
-        "<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Contents</h2>\n<ol>\n{}{sections}{rest}</ol>\n</nav>\n",
+        "<nav aria-labelledby=\"contents\">\n<h2 \
+         id=\"contents\">Contents</h2>\n<ol>\n{}{sections}{rest}</ol>\n</nav>\n",
         entry("summary", "Summary")
     )
 }
@@ -131,7 +135,8 @@ fn published_numbers() -> Result<String, String> {
     let table = table(&published::table()?);
     Ok(format!(
         "<section aria-labelledby=\"published\">\n<h2 id=\"published\">Published numbers</h2>\n\
-         <p>What the papers say in their text, on their machines: for orientation, since other hardware makes other rates. \
+         <p>What the papers say in their text, on their machines: for orientation, since other hardware \
+         makes other rates. \
          What is only to be seen in their figures is not guessed here.</p>\n{table}</section>\n"
     ))
 }
@@ -169,7 +174,8 @@ fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> Stri
         format!("<ul>\n{list}</ul>\n")
     };
     format!(
-        "<section aria-labelledby=\"missing\">\n<h2 id=\"missing\">What is missing</h2>\n{content}</section>\n"
+        "<section aria-labelledby=\"missing\">\n<h2 id=\"missing\">What is \
+         missing</h2>\n{content}</section>\n"
     )
 }
 
@@ -177,9 +183,12 @@ fn again(evidence: &Evidence) -> String {
     format!(
         "<section aria-labelledby=\"again\">\n<h2 id=\"again\">Once more, elsewhere</h2>\n\
          <p>This page was made by</p>\n<pre><code>{}</code></pre>\n\
-         <p>in the source tree. <code>make bench</code> takes less than ten minutes, <code>make report</code> about half an hour on two cores, after building. \
-         <code>make bench ARGS='--list'</code> names the sections, <code>--only ID</code> runs some of them, <code>--peer NAME=ADDRESS</code> adds a server that is already running. \
-         All raw data is in this page, in the element <code>raw-data</code>, and beside it in <a href=\"raw/report.json\">raw/report.json</a> with the commands' logs.</p>\n</section>\n",
+         <p>in the source tree. <code>make bench</code> takes less than ten minutes, <code>make \
+         report</code> about half an hour on two cores, after building. \
+         <code>make bench ARGS='--list'</code> names the sections, <code>--only ID</code> runs some of them, \
+         <code>--peer NAME=ADDRESS</code> adds a server that is already running. \
+         All raw data is in this page, in the element <code>raw-data</code>, and beside it in <a \
+         href=\"raw/report.json\">raw/report.json</a> with the commands' logs.</p>\n</section>\n",
         escape(&evidence.head.command)
     )
 }

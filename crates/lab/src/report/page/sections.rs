@@ -17,7 +17,8 @@ pub(super) fn section(shown: &Shown<'_>) -> String {
     let exhibits: String =
         shown.exhibits.iter().map(|exhibit| self::exhibit(id, exhibit, &mut number)).collect();
     format!(
-        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n<p class=\"question\">{}</p>\n{}{exhibits}{}{}</section>\n",
+        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n<p \
+         class=\"question\">{}</p>\n{}{exhibits}{}{}</section>\n",
         escape(&section.text.question),
         troubles(shown),
         beside(shown),
@@ -77,7 +78,8 @@ fn details(values: &Table) -> String {
 fn beside(shown: &Shown<'_>) -> String {
     let text = &shown.section.text;
     format!(
-        "<dl class=\"beside\">\n<dt>Published, {}</dt><dd>{}</dd>\n<dt>What differs here</dt><dd>{}</dd>\n</dl>\n",
+        "<dl class=\"beside\">\n<dt>Published, {}</dt><dd>{}</dd>\n<dt>What differs \
+         here</dt><dd>{}</dd>\n</dl>\n",
         escape(&text.source),
         escape(&text.published),
         escape(&text.differs),

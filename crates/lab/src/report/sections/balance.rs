@@ -84,7 +84,9 @@ fn modes(records: &[Record]) -> [Exhibit; 2] {
     ];
     [
         Exhibit::Bars(BarChart {
-            title: "Operations per second of each core of this machine when the busiest does what it can, the engine alone, 95 % GET".to_owned(),
+            title: "Operations per second of each core of this machine when the busiest does what it can, \
+                    the engine alone, 95 % GET"
+                .to_owned(),
             x: Axis::linear("operations/s"),
             groups: numbers().map(|core| format!("core {core}")).collect(),
             series,
@@ -129,7 +131,10 @@ fn of(records: &[Record], case: &str, way: &str, shown: &mut Vec<Exhibit>) {
         rows.push(vec![record.metric.clone(), format!("{:.2}{unit} ({low:.2} to {high:.2})", record.value)]);
         if record.metric == "total that the hottest allows over uniform" {
             shown.push(Exhibit::Headline(Headline {
-                what: format!("Throughput under Zipf 0.99 beside uniform, a core for each of 16 partitions, {way} datagrams"),
+                what: format!(
+                    "Throughput under Zipf 0.99 beside uniform, a core for each of 16 partitions, \
+                               {way} datagrams"
+                ),
                 ours: format!("{:.2} ({low:.2} .. {high:.2}) times", record.value),
                 published: "0.86 at least (MICA, 16 cores), 0.70 (billion-rps, 24 cores)".to_owned(),
             }));

@@ -18,7 +18,8 @@ const MIXES: [u32; 4] = [100, 90, 50, 0];
 
 pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
-        "kernel --quick --rounds 2 --keys 131072 --case kernel/fb-usr --case kernel/fb-etc --case kernel/mix/100",
+        "kernel --quick --rounds 2 --keys 131072 --case kernel/fb-usr --case kernel/fb-etc --case \
+         kernel/mix/100",
         "kernel --quick --rounds 5 --case kernel/fb --case kernel/mix",
     );
     let mut command = Command::lab("bench-kernel", words);

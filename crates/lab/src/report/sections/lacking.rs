@@ -17,7 +17,8 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
         .with(format!("fed from memory, {} workers", cpus.clamp(2, WORKERS_MAX)));
     vec![match cpus < CORES {
         true => command.lacking(format!(
-            "It needs {CORES} cores at least to say how load spreads over them and how throughput grows; this machine has {cpus}."
+            "It needs {CORES} cores at least to say how load spreads over them and how throughput grows; \
+             this machine has {cpus}."
         )),
         false => command,
     }]
@@ -65,34 +66,41 @@ fn needs() -> Table {
                 "MICA 15, billion-rps 5 and 6: cores and ports in balance",
                 "several ports with a hardware queue for each core, and client machines with the same",
                 &network,
-                "server: micanite serve --native 11300 --port xdp:INTERFACE -t QUEUES; clients: micanite load native://SERVER:11300 --fill --port xdp:INTERFACE --threads QUEUES --pipeline 64 --json result.json",
+                "server: micanite serve --native 11300 --port xdp:INTERFACE -t QUEUES; clients: micanite \
+                 load native://SERVER:11300 --fill --port xdp:INTERFACE --threads QUEUES --pipeline 64 \
+                 --json result.json",
             ]),
             row([
                 "billion-rps 7 and 8: cache misses per operation, direct cache access by the network card",
                 "performance counters of the CPU, and perf",
                 &yes(machine::has_cpu_counters(), "counters of the CPU"),
-                "perf stat -e instructions,LLC-loads,LLC-load-misses -p SERVER-PID sleep 10, while micanite load native://SERVER:11300 --fill --popularity zipf:0.99 runs",
+                "perf stat -e instructions,LLC-loads,LLC-load-misses -p SERVER-PID sleep 10, while micanite \
+                 load native://SERVER:11300 --fill --popularity zipf:0.99 runs",
             ]),
             row([
                 "InnerCache 3 and 4: latency over RDMA",
-                "InfiniBand or RoCE; the server has no RDMA transport, so its figure is that of TCP on the same cards",
+                "InfiniBand or RoCE; the server has no RDMA transport, so its figure is that of TCP on the \
+                 same cards",
                 &match rdma[..] {
                     [] => "no RDMA device".to_owned(),
                     _ => rdma.join(", "),
                 },
-                "micanite load memcached://SERVER --workload innercache-zipf-50-512k --fill --json result.json (and the other eight, with and without -512k)",
+                "micanite load memcached://SERVER --workload innercache-zipf-50-512k --fill --json \
+                 result.json (and the other eight, with and without -512k)",
             ]),
             row([
                 "Hippos, table 3.4: power",
                 "energy meters (RAPL) that can be read",
                 &yes(machine::has_energy_meters(), "energy meters"),
-                "micanite-lab kernel --case kernel/fb (the section on Facebook's pools shows the column then)",
+                "micanite-lab kernel --case kernel/fb (the section on Facebook's pools shows the column \
+                 then)",
             ]),
             row([
                 "billion-rps, table 6; all end-to-end figures without the client's share",
                 "clients on machines of their own",
                 "server and client share this machine",
-                "micanite load native://SERVER:11300 --fill --search 100us --rate 1m --threads CORES --json result.json",
+                "micanite load native://SERVER:11300 --fill --search 100us --rate 1m --threads CORES --json \
+                 result.json",
             ]),
         ],
     }

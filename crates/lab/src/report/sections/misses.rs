@@ -83,7 +83,10 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     ];
     if let Some(worst) = worst {
         shown.push(Exhibit::Headline(Headline {
-            what: "Misses of the default policy beside the best of SIEVE, S3-FIFO, 2Q, ARC and W-TinyLFU, at its worst from 1 to 25 % of the footprint".to_owned(),
+            what:
+                "Misses of the default policy beside the best of SIEVE, S3-FIFO, 2Q, ARC and W-TinyLFU, at \
+                   its worst from 1 to 25 % of the footprint"
+                    .to_owned(),
             ours: format!("{worst:+.1} %"),
             published: "their misses by libCacheSim".to_owned(),
         }));

@@ -1,4 +1,4 @@
-//! The sections, in the order of the page. Their texts are in `../sections.toml`.
+//! The sections, in the order of the page. Their texts are in `texts.toml`.
 
 mod balance;
 mod direction;
@@ -42,7 +42,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("items", items::commands, items::draw),
         ("lacking", lacking::commands, lacking::draw),
     ];
-    let texts = toml::from_str(include_str!("../sections.toml"));
+    let texts = toml::from_str(include_str!("texts.toml"));
     let mut texts: BTreeMap<String, Text> = texts.map_err(|error| error.to_string())?;
     let sections = sections.into_iter().map(|(id, commands, draw)| {
         let text = texts.remove(id).ok_or_else(|| format!("the section {id} has no text"))?;

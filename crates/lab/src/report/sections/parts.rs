@@ -13,7 +13,8 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
         "evaluation --rounds 3 --seconds 1 --items 1048576 --case",
     );
     let port = Command::lab("bench-bypass", "bypass --case parts").lacking(
-        "The parts of a request at a port of DPDK (I/O, headers, parsing, engine, reply) need a build with DPDK: `make bench-bypass ARGS=\"--case parts\"`.",
+        "The parts of a request at a port of DPDK (I/O, headers, parsing, engine, reply) need a build with \
+         DPDK: `make bench-bypass ARGS=\"--case parts\"`.",
     );
     vec![
         Command::lab("evaluation", server).with("parts of a request's time"),

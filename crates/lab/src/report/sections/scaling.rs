@@ -22,7 +22,8 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
         }
         let more = Command::lab("evaluation-more", server).with("cores of a server");
         commands.push(more.lacking(format!(
-            "Of {cores} cores a server gets one: on a larger machine the same command measures 1, 2, 4 ... workers, up to half of its cores, with as many threads of the client."
+            "Of {cores} cores a server gets one: on a larger machine the same command measures 1, 2, 4 ... \
+             workers, up to half of its cores, with as many threads of the client."
         )));
     }
     commands
@@ -41,7 +42,8 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         shown.push(Exhibit::Table(grid::ratios(&engine, beside)));
     }
     if !shared.is_empty() {
-        let title = "Requests per second of a server's core by the number of workers, on cores that the client has, too";
+        let title = "Requests per second of a server's core by the number of workers, on cores that the \
+                     client has, too";
         let prefix = "workers on the client's cores, ";
         let table = grid::table(&shared, title, "per server-core-second", prefix);
         shown.push(Exhibit::Table(by_workers(table)));

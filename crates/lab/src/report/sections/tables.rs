@@ -40,6 +40,11 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         },
     );
     shown.insert(shown.len().min(1), Exhibit::Bars(ratios));
-    shown.push(Exhibit::Note("Over UDP the kernel's work per datagram is the same for all, and hides part of what the tables differ by. 'micanite' there is the whole server: proofs of addresses, statistics, TCP beside it.".to_owned()));
+    shown.push(Exhibit::Note(
+        "Over UDP the kernel's work per datagram is the same for all, and hides part of \
+                              what the tables differ by. 'micanite' there is the whole server: proofs of \
+                              addresses, statistics, TCP beside it."
+            .to_owned(),
+    ));
     Ok(shown)
 }

@@ -9,7 +9,8 @@ use crate::results::measurement::Record;
 pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
         "evaluation --case throughput --quick --rounds 2 --seconds 0.12",
-        "evaluation --case throughput --rounds 3 --seconds 0.2 --items 1048576 --datasets tiny,small,large,xlarge",
+        "evaluation --case throughput --rounds 3 --seconds 0.2 --items 1048576 --datasets \
+         tiny,small,large,xlarge",
     );
     vec![Command::lab("evaluation", words).with_peers()]
 }
@@ -113,7 +114,8 @@ fn beside_published(records: &[Record]) -> BarChart {
 fn published() -> Table {
     let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
     Table {
-        title: "Published: million requests per second, MICA on 16 cores, the others on as many of them as suit them best (MICA, abstract and 5.2; slides 5 and 20)"
+        title: "Published: million requests per second, MICA on 16 cores, the others on as many of them as \
+                suit them best (MICA, abstract and 5.2; slides 5 and 20)"
             .to_owned(),
         columns: row(["case", "MICA", "Memcached", "MemC3", "RAMCloud", "Masstree"]),
         rows: vec![
@@ -125,22 +127,8 @@ fn published() -> Table {
                 "below 6.1",
                 "16.5 at most",
             ]),
-            row([
-                "tiny, Zipf 0.99, 50 % GET",
-                "70.4",
-                "0.7",
-                "0.9",
-                "1.0",
-                "6.5",
-            ]),
-            row([
-                "tiny, Zipf 0.99, 95 % GET",
-                "65.6",
-                "1.3",
-                "5.7",
-                "5.8",
-                "16.5",
-            ]),
+            row(["tiny, Zipf 0.99, 50 % GET", "70.4", "0.7", "0.9", "1.0", "6.5"]),
+            row(["tiny, Zipf 0.99, 95 % GET", "65.6", "1.3", "5.7", "5.8", "16.5"]),
             row(["large, 50 % GET", "12.6 to 14.6", "", "", "", ""]),
             row(["large, 95 % GET", "8.6 to 9.4", "", "", "", ""]),
         ],

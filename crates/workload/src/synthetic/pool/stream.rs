@@ -6,8 +6,8 @@
 //! | kind | GETs of it | in the server |
 //! |---|---|---|
 //! | resident | hit | from the start |
-//! | invalidated | each follows a DELETE of the same item | whenever an UPDATE, or the client, has stored it |
-//! | scanned | all of them in turn, about once in a day | if the client stores what it misses, until evicted |
+//! | invalidated | each follows a DELETE of the same item | if an UPDATE, or the client, has stored it |
+//! | scanned | all of them in turn, about once in a day | if the client stores misses, until evicted |
 //! | new | one | if the client, or an UPDATE that follows, stores it |
 
 use super::parameters::{Parameters, Residents};

@@ -86,7 +86,8 @@ impl Lines {
         if self.filled.len() > LINE_BYTES_MAX {
             let (name, number) = (&self.name, self.number + 1);
             return Err(Failure::new(format!(
-                "{name}: line {number} is longer than {LINE_BYTES_MAX} bytes: this is not a text of one request per line"
+                "{name}: line {number} is longer than {LINE_BYTES_MAX} bytes: this is not a text of one \
+                 request per line"
             )));
         }
         self.buffer.copy_within(self.filled.clone(), 0);

@@ -38,7 +38,8 @@ pub(crate) fn read_record(from: &mut dyn BufRead, record: &mut [u8], name: &str)
             Ok(0) if filled == 0 => return Ok(false),
             Ok(0) => {
                 return Err(Failure::new(format!(
-                    "{name}: {filled} bytes after the last whole record: it was cut off, or is of another format"
+                    "{name}: {filled} bytes after the last whole record: it was cut off, or is of another \
+                     format"
                 )));
             }
             Ok(bytes) => filled += bytes,

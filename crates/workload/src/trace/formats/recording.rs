@@ -156,7 +156,8 @@ impl Reader for RecordingReader {
         if seen.dropped > 0 {
             let dropped = seen.dropped;
             remarks.push(format!(
-                "{dropped} requests of recorded keys are missing: they came faster than the server could write"
+                "{dropped} requests of recorded keys are missing: they came faster than the server could \
+                 write"
             ));
         }
         if seen.unnamed > 0 {

@@ -113,7 +113,8 @@ impl Recommendation {
         let least = percent(self.least);
         let Some([memory, half, double]) = &self.memory else {
             return format!(
-                "No memory is recommended: hardly anything is read twice. With memory without an end {least} of \
+                "No memory is recommended: hardly anything is read twice. With memory without an end {least} \
+                 of \
                  the reads miss."
             );
         };
@@ -129,7 +130,8 @@ impl Recommendation {
             why = if memory.case.bytes <= MEMORY_BYTES_LEAST {
                 "the least that a server can have"
             } else {
-                "the least memory that misses at most a tenth more than memory without an end, or half a point"
+                "the least memory that misses at most a tenth more than memory without an end, or half a \
+                 point"
             },
         )
     }

@@ -78,7 +78,8 @@ impl Gathered {
     }
 }
 
-const MORE_KEYS: &str = "there are more keys than --keys-max, and causes of misses need all of those that are looked \
+const MORE_KEYS: &str = "there are more keys than --keys-max, and causes of misses need all of those that \
+                         are looked \
                          at: raise it, or take --sample 0.1";
 
 /// Reads a trace to its end; `progress` is told the number of requests now and then.

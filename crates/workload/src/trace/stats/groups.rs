@@ -59,7 +59,8 @@ impl Groups {
         let late = self.late;
         (late > 0).then(|| {
             format!(
-                "there are more than {PREFIXES_MAX} prefixes: {late} requests of those that came later are with (others)"
+                "there are more than {PREFIXES_MAX} prefixes: {late} requests of those that came later are \
+                 with (others)"
             )
         })
     }

@@ -51,7 +51,10 @@ pub struct StatsOptions {
     #[arg(long, value_name = "FRACTION", default_value_t = 1.0, value_parser = fraction)]
     sample: f64,
     /// Remember so many keys at most (about 50 bytes each): of more, a part stands for the others
-    #[arg(long, value_name = "N", default_value_t = KEYS_MAX, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(
+        long, value_name = "N", default_value_t = KEYS_MAX,
+        value_parser = clap::value_parser!(u64).range(1000..)
+    )]
     keys_max: u64,
     /// Stop after so many requests
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]

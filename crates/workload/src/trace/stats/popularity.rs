@@ -3,8 +3,8 @@
 /// Points of a curve.
 const POINTS: usize = 200;
 
-/// The curve of figure 2.5: keys from the least popular on, as a part of all, against the part of the requests
-/// that they have. Takes the requests of each key.
+/// The curve of figure 2.5: keys from the least popular on, as a part of all, against the part of the
+/// requests that they have. Takes the requests of each key.
 pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
     requests.sort_unstable();
     let all: f64 = requests.iter().map(|count| f64::from(*count)).sum();

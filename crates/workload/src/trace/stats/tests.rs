@@ -222,7 +222,8 @@ proptest! {
             prop_assert_eq!(&figures.week, &week);
             prop_assert_eq!(gathered.objects(*number).1, sizes.values().sum::<u64>() as f64);
             for windowed in [&figures.minutes, &figures.hours, &figures.days] {
-                let listed: Vec<_> = windowed.listed.iter().map(|window| (window.number, window.keys, window.bytes)).collect();
+                let listed = windowed.listed.iter();
+                let listed: Vec<_> = listed.map(|at| (at.number, at.keys, at.bytes)).collect();
                 prop_assert_eq!(listed, windows(&of_group, windowed.width_ms));
             }
             let mut lengths: Vec<u32> = of_group.iter().filter_map(|(_, asked)| asked.value_bytes).collect();
@@ -230,10 +231,12 @@ proptest! {
             let all_bytes: u64 = lengths.iter().copied().map(u64::from).sum();
             for up_to in figures.value_bytes.cumulative().iter().filter(|up_to| up_to.bytes < 4096) {
                 let below = lengths.iter().filter(|bytes| **bytes <= up_to.bytes);
-                let (count, bytes) = below.fold((0, 0), |(count, sum), bytes| (count + 1, sum + u64::from(*bytes)));
+                let add = |(count, sum), bytes: &u32| (count + 1, sum + u64::from(*bytes));
+                let (count, bytes) = below.fold((0, 0), add);
                 prop_assert!((up_to.count_share - count as f64 / lengths.len() as f64).abs() < 1e-9);
                 // Of longer ones the length is rounded.
-                prop_assert!((up_to.bytes_share - bytes as f64 / all_bytes.max(1) as f64).abs() < 0.02 || all_bytes == 0);
+                let share = bytes as f64 / all_bytes.max(1) as f64;
+                prop_assert!((up_to.bytes_share - share).abs() < 0.02 || all_bytes == 0);
             }
             let mut counts = HashMap::new();
             for (_, asked) in &of_group {
@@ -247,7 +250,8 @@ proptest! {
                 prop_assert!((requests_share - sum as f64 / of_group.len() as f64).abs() < 1e-9);
             }
             let once = counts.iter().filter(|count| **count == 1).count();
-            prop_assert!((gathered.popularity(*number).once_share - once as f64 / counts.len() as f64).abs() < 1e-9);
+            let share = once as f64 / counts.len() as f64;
+            prop_assert!((gathered.popularity(*number).once_share - share).abs() < 1e-9);
             for operation in Operation::ALL {
                 let asked = of_group.iter().filter(|(_, asked)| asked.operation == operation).count();
                 prop_assert_eq!(figures.operations[operation as usize], asked as u64);

@@ -75,7 +75,8 @@ impl Packets {
         let magic = [header[0], header[1], header[2], header[3]];
         if magic == PCAPNG_MAGIC {
             return Err(failed(
-                "this is a pcapng file: make a pcap file of it by 'tcpdump -r FILE -w OUT.pcap' or 'editcap -F pcap FILE OUT.pcap'",
+                "this is a pcapng file: make a pcap file of it by 'tcpdump -r FILE -w OUT.pcap' or 'editcap \
+                 -F pcap FILE OUT.pcap'",
             ));
         }
         let encoding = Encoding::of(magic);
@@ -85,7 +86,8 @@ impl Packets {
         let number = encoding.word(&header, 20) & LINK_MASK;
         let Some(link) = Link::numbered(number) else {
             return Err(failed(&format!(
-                "its link layer has the number {number}; read are Ethernet (1), raw IP (101) and Linux's cooked captures (113, 276)"
+                "its link layer has the number {number}; read are Ethernet (1), raw IP (101) and Linux's \
+                 cooked captures (113, 276)"
             )));
         };
         Ok(Self { bytes, name, encoding, link, packet: Vec::new(), number: 0, is_cut: false })

@@ -2,8 +2,8 @@
 //! outcomes and lengths of values from what servers answer.
 //!
 //! ```text
-//!   file --Packet--> packet --Piece--> flows --> reassembly --bytes in order--> framing --messages--> requests --> queue
-//!                                                                                            `-> replies --settle---^
+//! file -Packet-> packet -Piece-> flows --> reassembly --bytes--> framing --messages--> requests --> queue
+//!                                                                            `-> replies --settle-^
 //! ```
 //!
 //! A stream with something missing goes on at the next line that is certainly a message. A request

@@ -74,7 +74,10 @@ proptest! {
         let (mut cuts, mut swaps) = (cuts.into_iter().cycle(), swaps.into_iter().cycle());
         for batch in exchanges.chunks(pipelined) {
             for is_from_client in [true, false] {
-                let side = |exchange: &Exchange| if is_from_client { exchange.request.clone() } else { exchange.reply.clone() };
+                let side = |exchange: &Exchange| match is_from_client {
+                    true => exchange.request.clone(),
+                    false => exchange.reply.clone(),
+                };
                 let bytes: Vec<u8> = batch.iter().flat_map(side).collect();
                 let mut rest = &bytes[..];
                 let mut segments = Vec::new();
