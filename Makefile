@@ -127,7 +127,7 @@ soak: build
 	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) \
 	  cargo test --package micanite-engine --lib modes -- --nocapture
 	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) \
-	  cargo test --package micanite-engine --test crash --test crash_growth -- --nocapture
+	  cargo test --package micanite-engine --test crash -- --nocapture
 	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) cargo test --package micanite-engine --lib kill:: -- --nocapture
 	MICANITE_STEP_INTERVAL=1 cargo test --release --package micanite-engine --test stepped -- --nocapture
 	cargo build --release --package micanite-test-tools

@@ -13,55 +13,54 @@ use std::time::Duration;
 
 use micanite_engine::*;
 
-const KEYS: u64 = 400;
-/// Keys whose values do not fit a small store.
-const KEYS_FULL: u64 = 8000;
 const THREADS: usize = 2;
+const NOW_S: u32 = 1000;
 /// A record: phase, key, stamp (0: a delete).
 const RECORD_BYTES: usize = 24;
 const INTENT: u64 = 1;
 const DONE: u64 = 2;
 const REFUSED: u64 = 3;
 
-fn keys(semantics: Semantics, is_small: bool) -> u64 {
-    match (semantics, is_small) {
-        (Semantics::Store, true) => KEYS_FULL,
-        _ => KEYS,
+/// State of the image while its writer is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// There is room.
+    Roomy,
+    /// A cache evicts; a store refuses, moves items, grows and shrinks its index.
+    Full,
+    /// The index splits buckets, and there is room.
+    Growing,
+}
+
+impl Load {
+    const ALL: [Self; 3] = [Self::Roomy, Self::Full, Self::Growing];
+
+    fn keys(self, semantics: Semantics) -> u64 {
+        match (self, semantics) {
+            (Self::Growing, _) => 20_000,
+            (Self::Full, Semantics::Store) => 8000,
+            _ => 400,
+        }
+    }
+
+    fn config(self, directory: &Path, semantics: Semantics) -> Config {
+        Config {
+            memory_bytes: [64 << 20, 1 << 20, 16 << 20][self as usize],
+            value_bytes_max: 20_000,
+            workers: THREADS,
+            semantics,
+            image: Some(directory.join("image")),
+            ..Config::default()
+        }
     }
 }
 
-fn config(directory: &Path, semantics: Semantics, is_small: bool) -> Config {
-    Config {
-        memory_bytes: if is_small { 1 << 20 } else { 64 << 20 },
-        value_bytes_max: 20_000,
-        workers: THREADS,
-        semantics,
-        image: Some(directory.join("image")),
-        ..Config::default()
-    }
+fn key(number: u64) -> Vec<u8> {
+    format!("key-{number}").into_bytes()
 }
 
-#[derive(Default)]
-struct Reply(Option<Outcome>, Vec<u8>);
-
-impl ReplySink for Reply {
-    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.1.resize(meta.value_bytes, 0);
-        Some(&mut self.1)
-    }
-    fn rollback(&mut self, _: usize) {}
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.0 = Some(outcome);
-    }
-}
-
-fn ask(worker: &mut Worker, key: u64, operation: Operation<'_>) -> Reply {
-    let key = format!("key-{key}");
-    let hash = worker.cache().hash(key.as_bytes());
-    let request = Request { hash, key: key.as_bytes(), operation };
-    let mut reply = Reply::default();
-    worker.execute(&[request], 1000, &mut reply);
-    reply
+fn get(worker: &mut Worker, number: u64) -> Option<Vec<u8>> {
+    worker.get_with(&key(number), NOW_S, |value, _| value.to_vec()).unwrap()
 }
 
 /// Returns a value: some are long enough to be copied outside of the lock, and some fit over
@@ -90,10 +89,9 @@ fn writer_process() {
     let directory = PathBuf::from(directory);
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
     let semantics = if number("MICANITE_CRASH_STORE") == 1 { Semantics::Store } else { Semantics::Cache };
-    let is_small = number("MICANITE_CRASH_SMALL") == 1;
-    let keys = keys(semantics, is_small);
-    let config = config(&directory, semantics, is_small);
-    let cache = Arc::new(Cache::new(&config).unwrap());
+    let load = Load::ALL[number("MICANITE_CRASH_LOAD") as usize];
+    let keys = load.keys(semantics);
+    let cache = Arc::new(Cache::new(&load.config(&directory, semantics)).unwrap());
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
             let mut worker = cache.worker(thread as usize).unwrap();
@@ -107,24 +105,21 @@ fn writer_process() {
                 };
                 for step in 0.. {
                     let drawn = next(&mut random);
-                    let key = drawn % keys / THREADS as u64 * THREADS as u64 + thread;
-                    let stamp = number("MICANITE_CRASH_SEED") << 24 | (step + 1);
-                    let value = value(key, stamp);
-                    let (operation, stamp) = if drawn >> 32 & 15 == 0 {
-                        (Operation::Delete, 0)
-                    } else {
-                        let (condition, value) = (Condition::Always, value.as_slice());
-                        let (flags, expiry) = (0, Expiry::NEVER);
-                        (Operation::Store { condition, value, flags, expiry }, stamp)
+                    let drawn_key = drawn % keys / THREADS as u64 * THREADS as u64 + thread;
+                    let is_delete = drawn >> 32 & 15 == 0;
+                    let stamp = if is_delete { 0 } else { number("MICANITE_CRASH_SEED") << 24 | (step + 1) };
+                    record(INTENT, drawn_key, stamp);
+                    let key = key(drawn_key);
+                    let outcome = match is_delete {
+                        true => worker.delete(&key, NOW_S),
+                        false => worker.set(&key, &value(drawn_key, stamp), Expiry::NEVER, NOW_S),
                     };
-                    record(INTENT, key, stamp);
-                    let outcome = ask(&mut worker, key, operation).0.unwrap();
                     match outcome {
-                        Outcome::OutOfMemory => record(REFUSED, key, stamp),
-                        _ => record(DONE, key, stamp),
+                        Outcome::OutOfMemory => record(REFUSED, drawn_key, stamp),
+                        _ => record(DONE, drawn_key, stamp),
                     }
                     if step % 64 == 0 {
-                        worker.maintain(1000);
+                        worker.maintain(NOW_S);
                     }
                 }
             });
@@ -171,14 +166,10 @@ fn refused(directory: &Path) -> usize {
     journals.map(count).sum()
 }
 
-/// Checks every key, and settles the write in progress. `evicted` is what a cache had evicted by
-/// the last check.
-fn check(
-    (directory, semantics, is_small): (&Path, Semantics, bool),
-    killed: bool,
-    evicted: &mut u64,
-) -> usize {
-    let cache = Arc::new(Cache::new(&config(directory, semantics, is_small)).unwrap());
+/// Checks every key, and records the result of the write in progress. `evicted` is what a cache had
+/// evicted by the last check. Returns the number of items.
+fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, evicted: &mut u64) -> usize {
+    let cache = Arc::new(Cache::new(&load.config(directory, semantics)).unwrap());
     let expected = if killed { ImageState::Recovered } else { ImageState::Clean };
     assert_eq!(*cache.image_state(), expected);
     let mut worker = cache.worker(0).unwrap();
@@ -186,18 +177,14 @@ fn check(
     let mut missing = 0;
     let stats = cache.stats();
     let journals = read_journals(directory);
-    let mut settled = fs::File::create(directory.join("settled")).unwrap();
+    let mut checked = fs::File::create(directory.join("checked")).unwrap();
     for (key, allowed) in journals {
-        let reply = ask(&mut worker, key, Operation::Get { cas: false });
-        let stamp = match reply.0 {
-            Some(Outcome::Hit) => {
-                let first = u64::from_le_bytes(*reply.1.first_chunk().unwrap());
-                let stamp = first & ((1 << 48) - 1);
-                assert_eq!(reply.1, value(key, stamp), "a torn value of {key}, or of another key");
-                stamp
-            }
-            _ => 0,
-        };
+        let stamp = get(&mut worker, key).map_or(0, |found| {
+            let first = u64::from_le_bytes(*found.first_chunk().unwrap());
+            let stamp = first & ((1 << 48) - 1);
+            assert_eq!(found, value(key, stamp), "a torn value of {key}, or of another key");
+            stamp
+        });
         held += usize::from(stamp != 0);
         // A store may lose nothing. A cache may lose an item that was being overwritten, and what
         // it has evicted: after hundreds of rounds the logs of a large one have gone round, too.
@@ -211,16 +198,16 @@ fn check(
             allowed.under_way
         );
         let words = [DONE, key, stamp].map(u64::to_le_bytes);
-        settled.write_all(words.as_flattened()).unwrap();
+        checked.write_all(words.as_flattened()).unwrap();
     }
     // A kill may lose what a thread was moving from one end of its log to the other.
     let moving = if stats.reinserted > 0 { THREADS as u64 } else { 0 };
     let evicted_now = stats.evicted_log + stats.evicted_bucket;
     let evicted_since = evicted_now - std::mem::replace(evicted, evicted_now);
     assert!(missing <= evicted_since + moving, "{missing} items are missing, {evicted_since} were evicted");
-    drop(settled);
+    drop(checked);
     // The next round begins with the contents that this one found.
-    fs::rename(directory.join("settled"), directory.join("journal-0")).unwrap();
+    fs::rename(directory.join("checked"), directory.join("journal-0")).unwrap();
     let _ = fs::remove_file(directory.join("journal-1"));
     held
 }
@@ -229,7 +216,7 @@ fn check(
 /// locks of this one's images, too.
 static STARTING: Mutex<()> = Mutex::new(());
 
-fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
+fn kill_often(name: &str, semantics: Semantics, load: Load) {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let shared = Path::new("/dev/shm");
     let base = if shared.is_dir() { shared.into() } else { std::env::temp_dir() };
@@ -237,14 +224,14 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
     fs::create_dir_all(&directory).unwrap();
     let rounds: u64 = std::env::var("MICANITE_CRASH_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
     let (mut held, mut refusals, mut evicted) = (0, 0, 0);
-    let setting = (directory.as_path(), semantics, is_small);
+    let setting = (directory.as_path(), semantics, load);
     for round in 1..=rounds {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer_process", "--nocapture"])
             .env("MICANITE_CRASH_DIRECTORY", &directory)
             .env("MICANITE_CRASH_SEED", round.to_string())
             .env("MICANITE_CRASH_STORE", u8::from(semantics == Semantics::Store).to_string())
-            .env("MICANITE_CRASH_SMALL", u8::from(is_small).to_string())
+            .env("MICANITE_CRASH_LOAD", (load as u8).to_string())
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -260,14 +247,14 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
         held = check(setting, true, &mut evicted);
         if round % 4 == 0 {
             // Closed in order, then opened: nothing to recover.
-            let cache = Cache::new(&config(&directory, semantics, is_small)).unwrap();
-            cache.close().unwrap();
-            drop(cache);
+            Cache::new(&load.config(&directory, semantics)).unwrap().close().unwrap();
             check(setting, false, &mut evicted);
         }
     }
     assert!(held > 0, "nothing survived");
-    let is_full = semantics == Semantics::Store && is_small;
+    let stats = Cache::new(&load.config(&directory, semantics)).unwrap().stats();
+    assert!(load != Load::Growing || stats.buckets_split > 0, "no bucket was split");
+    let is_full = semantics == Semantics::Store && load == Load::Full;
     // A cache refuses a write only after it has waited in vain for the other thread, which a busy
     // machine may keep from running.
     if semantics == Semantics::Store {
@@ -279,66 +266,48 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
 
 #[test]
 fn a_killed_cache_keeps_acknowledged_writes() {
-    kill_often("cache", Semantics::Cache, false);
+    kill_often("cache", Semantics::Cache, Load::Roomy);
 }
 
 #[test]
 fn a_cache_killed_while_it_evicts_returns_no_wrong_value() {
-    kill_often("evicting", Semantics::Cache, true);
+    kill_often("evicting", Semantics::Cache, Load::Full);
 }
 
 #[test]
 fn a_killed_store_keeps_acknowledged_writes() {
-    kill_often("store", Semantics::Store, false);
+    kill_often("store", Semantics::Store, Load::Roomy);
 }
 
 /// Kills a store in which most writes are refused, items move, and the index grows and shrinks.
 #[test]
 fn a_killed_full_store_keeps_acknowledged_writes() {
-    kill_often("full", Semantics::Store, true);
+    kill_often("full", Semantics::Store, Load::Full);
 }
 
 #[test]
-fn an_image_of_another_layout_is_refused_with_the_reason() {
-    let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
-    let directory = std::env::temp_dir().join(format!("micanite-image-{}", std::process::id()));
-    let first = config(&directory, Semantics::Cache, false);
-    let cache = Cache::new(&first).unwrap();
-    let in_use = Cache::new(&first).unwrap_err().to_string();
-    assert!(in_use.contains("has it open"), "{in_use}");
-    cache.close().unwrap();
-    drop(cache);
-    let refused = |config: Config| Cache::new(&config).unwrap_err().to_string();
-    for (changed, word) in [
-        (Config { memory_bytes: 96 << 20, ..first.clone() }, "-m"),
-        (Config { semantics: Semantics::Store, ..first.clone() }, "--semantics"),
-        (Config { eviction: Eviction::Fifo, ..first.clone() }, "--eviction"),
-        (Config { value_bytes_max: 4096, ..first.clone() }, "-I"),
-    ] {
-        let reason = refused(changed);
-        assert!(reason.contains(word), "{reason}");
-    }
-    let file = directory.join("image/partition-0000");
-    fs::write(&file, vec![7; 8 << 20]).unwrap();
-    assert!(refused(first).contains("damaged"));
-    fs::remove_dir_all(directory).unwrap();
+fn a_killed_cache_whose_index_grows_keeps_acknowledged_writes() {
+    kill_often("growing-cache", Semantics::Cache, Load::Growing);
+}
+
+#[test]
+fn a_killed_store_whose_index_grows_keeps_acknowledged_writes() {
+    kill_often("growing-store", Semantics::Store, Load::Growing);
 }
 
 #[test]
 fn a_snapshot_taken_while_threads_write_holds_whole_items() {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let directory = std::env::temp_dir().join(format!("micanite-snapshot-{}", std::process::id()));
-    let config = Config { image: None, ..config(&directory, Semantics::Cache, false) };
+    let config = Config { image: None, ..Load::Roomy.config(&directory, Semantics::Cache) };
     let cache = Arc::new(Cache::new(&config).unwrap());
     let mut workers = [cache.worker(0).unwrap(), cache.worker(1).unwrap()];
-    let store = |worker: &mut Worker, key, stamp| {
-        let value = value(key, stamp);
-        let (condition, value) = (Condition::Always, value.as_slice());
-        let (flags, expiry) = (0, Expiry::NEVER);
-        let operation = Operation::Store { condition, value, flags, expiry };
-        assert_eq!(ask(worker, key, operation).0, Some(Outcome::Stored));
+    let keys = Load::Roomy.keys(Semantics::Cache);
+    let store = |worker: &mut Worker, number: u64, stamp: u64| {
+        let stored = worker.set(&key(number), &value(number, stamp), Expiry::NEVER, NOW_S);
+        assert_eq!(stored, Outcome::Stored);
     };
-    for key in 0..KEYS {
+    for key in 0..keys {
         store(&mut workers[0], key, 1);
     }
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -348,7 +317,7 @@ fn a_snapshot_taken_while_threads_write_holds_whole_items() {
             let (stop, sender) = (&stop, sender.clone());
             scope.spawn(move || {
                 for stamp in 2.. {
-                    store(worker, stamp * 2 % KEYS + thread as u64, stamp);
+                    store(worker, stamp * 2 % keys + thread as u64, stamp);
                     if stamp == 1000 {
                         sender.send(()).unwrap();
                     }
@@ -359,22 +328,21 @@ fn a_snapshot_taken_while_threads_write_holds_whole_items() {
             });
         }
         receiver.recv().unwrap();
-        let taken = cache.snapshot(&directory.join("image"), 1000).unwrap();
+        let taken = cache.snapshot(&directory.join("image"), NOW_S).unwrap();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         taken
     });
-    assert_eq!((taken.items, taken.left_out), (KEYS, 0));
-    let again = cache.snapshot(&directory.join("image"), 1000);
+    assert_eq!((taken.items, taken.left_out), (keys, 0));
+    let again = cache.snapshot(&directory.join("image"), NOW_S);
     assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
     let copy = Config { image: Some(directory.join("image")), ..config };
     let copy = Arc::new(Cache::new(&copy).unwrap());
     assert_eq!(*copy.image_state(), ImageState::Clean);
     let mut worker = copy.worker(0).unwrap();
-    for key in 0..KEYS {
-        let reply = ask(&mut worker, key, Operation::Get { cas: false });
-        assert_eq!(reply.0, Some(Outcome::Hit));
-        let stamp = u64::from_le_bytes(*reply.1.first_chunk().unwrap()) & ((1 << 48) - 1);
-        assert_eq!(reply.1, value(key, stamp));
+    for key in 0..keys {
+        let found = get(&mut worker, key).unwrap();
+        let stamp = u64::from_le_bytes(*found.first_chunk().unwrap()) & ((1 << 48) - 1);
+        assert_eq!(found, value(key, stamp));
     }
     fs::remove_dir_all(directory).unwrap();
 }

@@ -13,29 +13,6 @@ const PARTITIONS: usize = 4;
 const ITEMS: u64 = 1000;
 const BOOT_WORD: u64 = 57;
 
-#[derive(Default)]
-struct One(Option<Outcome>, Vec<u8>);
-
-impl ReplySink for One {
-    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.1 = vec![0; meta.value_bytes];
-        Some(&mut self.1)
-    }
-    fn rollback(&mut self, _: usize) {}
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.0 = Some(outcome);
-    }
-}
-
-fn ask(worker: &mut Worker, number: u64, operation: Operation<'_>) -> Outcome {
-    let key = &number.to_le_bytes();
-    let hash = worker.cache().hash(key);
-    let request = Request { hash, key, operation };
-    let mut one = One::default();
-    worker.execute(&[request], NOW_S, &mut one);
-    one.0.unwrap()
-}
-
 /// A directory that is removed with its test.
 struct Directory(PathBuf);
 
@@ -77,14 +54,11 @@ impl Directory {
         assert_eq!(cache.layout().partitions, PARTITIONS);
         let mut worker = cache.worker(0).unwrap();
         for number in 0..ITEMS {
-            let operation = Operation::Store {
-                condition: Condition::Always,
-                value: b"value",
-                flags: 0,
-                expiry: Expiry::NEVER,
-            };
-            assert_eq!(ask(&mut worker, number, operation), Outcome::Stored);
+            let stored = worker.set(&number.to_le_bytes(), b"value", Expiry::NEVER, NOW_S);
+            assert_eq!(stored, Outcome::Stored);
         }
+        let in_use = Cache::new(&self.config(semantics)).unwrap_err();
+        assert_eq!(in_use.kind(), CreateErrorKind::InUse);
         drop(worker);
         cache.close().unwrap();
     }
@@ -93,8 +67,7 @@ impl Directory {
     fn found(&self, semantics: Semantics) -> usize {
         let cache = Arc::new(Cache::new(&self.config(semantics)).unwrap());
         let mut worker = cache.worker(0).unwrap();
-        let get = Operation::Get { cas: false };
-        let hit = |number: &u64| ask(&mut worker, *number, get) == Outcome::Hit;
+        let hit = |number: &u64| worker.get_with(&number.to_le_bytes(), NOW_S, |_, _| ()) == Ok(Some(()));
         (0..ITEMS).filter(hit).count()
     }
 }

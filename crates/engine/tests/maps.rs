@@ -73,30 +73,6 @@ fn refusal(config: &Config) -> String {
     Cache::new(config).unwrap_err().to_string()
 }
 
-#[derive(Default)]
-struct Reply(Vec<u8>, Option<Outcome>);
-
-impl ReplySink for Reply {
-    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.0.resize(meta.value_bytes, 0);
-        Some(&mut self.0)
-    }
-
-    fn rollback(&mut self, _: usize) {}
-
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.1 = Some(outcome);
-    }
-}
-
-fn ask(worker: &mut Worker, key: &[u8], operation: Operation<'_>) -> Reply {
-    let mut reply = Reply::default();
-    let hash = worker.cache().hash(key);
-    let request = Request { hash, key, operation };
-    assert_eq!(worker.execute(&[request], NOW_S, &mut reply), 1);
-    reply
-}
-
 /// Returns a value of its own, with a length of its own, for each key.
 fn value(key: u32) -> Vec<u8> {
     key.to_le_bytes().repeat(1 + key as usize % 100)
@@ -105,25 +81,17 @@ fn value(key: u32) -> Vec<u8> {
 fn fill(cache: &Arc<Cache>, keys: u32) {
     let mut worker = cache.worker(0).unwrap();
     for key in 0..keys {
-        let value = value(key);
-        let operation = Operation::Store {
-            condition: Condition::Always,
-            value: &value,
-            flags: key,
-            expiry: Expiry::NEVER,
-        };
-        let reply = ask(&mut worker, &key.to_le_bytes(), operation);
-        assert_eq!(reply.1, Some(Outcome::Stored));
+        let stored = worker.set(&key.to_le_bytes(), &value(key), Expiry::NEVER, NOW_S);
+        assert_eq!(stored, Outcome::Stored);
     }
 }
 
 fn hits(cache: &Arc<Cache>, keys: u32) -> u32 {
     let mut worker = cache.worker(0).unwrap();
     let is_there = |key: &u32| {
-        let reply = ask(&mut worker, &key.to_le_bytes(), Operation::Get { cas: false });
-        let hit = reply.1 == Some(Outcome::Hit);
-        assert!(!hit || reply.0 == value(*key), "another value");
-        hit
+        let same = worker.get_with(&key.to_le_bytes(), NOW_S, |found, _| found == value(*key)).unwrap();
+        assert_ne!(same, Some(false), "another value");
+        same.is_some()
     };
     (0..keys).filter(is_there).count() as u32
 }

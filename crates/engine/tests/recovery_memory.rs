@@ -43,18 +43,6 @@ static ALLOCATOR: Measuring = Measuring;
 /// Bytes of a cache that are not the image: its tables, names, texts.
 const ELSE_BYTES: usize = 256 << 10;
 
-struct Stored(Option<Outcome>);
-
-impl ReplySink for Stored {
-    fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
-        None
-    }
-    fn rollback(&mut self, _: usize) {}
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.0 = Some(outcome);
-    }
-}
-
 /// Proves that recovery takes a bit for each word of a partition. It once took 48 bytes for each
 /// item: under a limit that left room for what is printed at the start, each recovery was killed.
 #[test]
@@ -71,21 +59,7 @@ fn a_recovery_takes_a_bit_for_each_word_of_a_partition() {
     let cache = Arc::new(Cache::new(&config).unwrap());
     let mut worker = cache.worker(0).unwrap();
     let mut items = 0u64;
-    loop {
-        let key = &items.to_le_bytes();
-        let operation = Operation::Store {
-            condition: Condition::Always,
-            value: b"value",
-            flags: 0,
-            expiry: Expiry::NEVER,
-        };
-        let hash = cache.hash(key);
-        let request = Request { hash, key, operation };
-        let mut stored = Stored(None);
-        worker.execute(&[request], 1000, &mut stored);
-        if stored.0 != Some(Outcome::Stored) {
-            break;
-        }
+    while worker.set(&items.to_le_bytes(), b"value", Expiry::NEVER, 1000) == Outcome::Stored {
         items += 1;
     }
     drop(worker);
