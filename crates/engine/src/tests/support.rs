@@ -110,6 +110,18 @@ impl Setup {
     }
 }
 
+/// Returns two workers, of which the first owns everything.
+#[cfg(all(test, not(any(loom, miri))))]
+pub(crate) fn crew() -> Setup {
+    Setup {
+        workers: 2,
+        access: Access::Crew,
+        data_units: 1 << 16,
+        value_bytes_max: 100_000,
+        ..Setup::default()
+    }
+}
+
 /// Makes a file of some bytes, in whole pages, that ends with its descriptor.
 fn nameless(bytes: usize) -> std::fs::File {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -138,13 +150,13 @@ pub(crate) struct Reply {
 
 /// Records the replies of a batch.
 #[derive(Default)]
-pub(crate) struct Replies(pub Vec<Reply>);
+pub(crate) struct Replies(pub Vec<Reply>, ItemMeta);
 
 impl ReplySink for Replies {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         assert_eq!(index, self.0.len());
         let value = vec![0; meta.value_bytes];
-        self.0.push(Reply { outcome: None, value, flags: meta.flags, cas: meta.cas, ..Reply::default() });
+        self.0.push(Reply { outcome: None, value, flags: meta.flags, cas: meta.cas, item: self.1 });
         self.0.last_mut().map(|reply| reply.value.as_mut_slice())
     }
 
@@ -153,14 +165,43 @@ impl ReplySink for Replies {
         self.0.pop();
     }
 
+    fn describe(&mut self, index: usize, item: ItemMeta) {
+        assert_eq!(index, self.0.len());
+        self.1 = item;
+    }
+
     fn finish(&mut self, index: usize, outcome: Outcome) {
-        if outcome == Outcome::Hit {
-            assert_eq!(index + 1, self.0.len());
-        } else {
-            assert_eq!(index, self.0.len());
-            self.0.push(Reply::default());
+        let item = std::mem::take(&mut self.1);
+        // A hit without its value has reserved nothing.
+        if index == self.0.len() {
+            self.0.push(Reply { item, ..Reply::default() });
         }
+        assert_eq!(index + 1, self.0.len());
         self.0[index].outcome = Some(outcome);
+    }
+}
+
+/// Keeps the keys that a walk shows, each as often as shown.
+#[cfg(all(test, not(miri)))]
+#[derive(Default)]
+pub(crate) struct Keys {
+    taken: Vec<Vec<u8>>,
+    pub kept: Vec<Vec<u8>>,
+}
+
+#[cfg(all(test, not(miri)))]
+impl Visitor for Keys {
+    fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
+        self.taken.push(item.key.to_vec());
+        Visit::Next
+    }
+
+    fn take_back(&mut self) {
+        self.taken.clear();
+    }
+
+    fn keep(&mut self) {
+        self.kept.append(&mut self.taken);
     }
 }
 

@@ -26,28 +26,6 @@ pub(super) struct Item {
 /// Contents of a partition.
 pub(super) type Seen = BTreeMap<Vec<u8>, Item>;
 
-/// Records a value and the description of its item.
-#[derive(Default)]
-struct Look {
-    outcome: Option<Outcome>,
-    value: Vec<u8>,
-    item: ItemMeta,
-}
-
-impl ReplySink for Look {
-    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.value.resize(meta.value_bytes, 0);
-        Some(&mut self.value)
-    }
-    fn rollback(&mut self, _: usize) {}
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.outcome = Some(outcome);
-    }
-    fn describe(&mut self, _: usize, item: ItemMeta) {
-        self.item = item;
-    }
-}
-
 /// Copies a partition byte for byte.
 pub(super) fn copy(partition: &Partition) -> Partition {
     let region = Region::private(partition.region.words() * 8).unwrap();
@@ -92,8 +70,9 @@ pub(super) fn observe(
         value_bytes_max: setup.value_bytes_max,
     };
     let cache = Arc::new(Cache::of([partition].into(), sizes, &setup.config()));
-    let mut worker = cache.worker(0).unwrap();
-    let look = MetaGet {
+    let mut client = Client::new(&cache, 0);
+    client.now_s = now_s;
+    let get = MetaGet {
         value: true,
         // Asking for it changes an item of a cache.
         cas: setup.semantics == Semantics::Store,
@@ -103,23 +82,13 @@ pub(super) fn observe(
     };
     let mut seen = Seen::new();
     for key in keys {
-        let request = Request { hash: cache.hash(key), key, operation: Operation::MetaGet(look) };
-        let mut reply = Look::default();
-        worker.execute(&[request], now_s, &mut reply);
-        if reply.outcome != Some(Outcome::Hit) {
-            continue;
+        let Reply { outcome, value, item, .. } = client.ask(key, Operation::MetaGet(get));
+        if outcome == Some(Outcome::Hit) {
+            let ItemMeta { flags, expiry, cas, stale, token_sent, .. } = item;
+            seen.insert(key.clone(), Item { value, flags, expiry, cas, stale, token_sent });
         }
-        let item = Item {
-            value: reply.value,
-            flags: reply.item.flags,
-            expiry: reply.item.expiry,
-            cas: reply.item.cas,
-            stale: reply.item.stale,
-            token_sent: reply.item.token_sent,
-        };
-        seen.insert(key.clone(), item);
     }
-    drop(worker);
+    drop(client);
     (seen, cache)
 }
 

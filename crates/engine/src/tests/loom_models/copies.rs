@@ -124,28 +124,6 @@ fn loom_a_walk_beside_a_bucket_that_is_merged_has_its_item() {
     });
 }
 
-/// Keeps the keys of a bucket.
-#[derive(Default)]
-struct Keys {
-    taken: Vec<Vec<u8>>,
-    kept: Vec<Vec<u8>>,
-}
-
-impl Visitor for Keys {
-    fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
-        self.taken.push(item.key.to_vec());
-        Visit::Next
-    }
-
-    fn take_back(&mut self) {
-        self.taken.clear();
-    }
-
-    fn keep(&mut self) {
-        self.kept.append(&mut self.taken);
-    }
-}
-
 /// Covers the fence between the bytes of an item and the load of the head (in
 /// `Partition::visit_chain`), and the one between the head and the bytes (in
 /// `Writer::reserve_at_tail`).

@@ -8,14 +8,11 @@ fn loom_a_read_beside_an_overwrite_in_place_sees_the_old_or_the_new_value() {
         let cache = tiny(64);
         let mut writer = Client::new(&cache, 0);
         writer.set(b"k", &OLD);
-        let reader = {
-            let cache = Arc::clone(&cache);
-            thread::spawn(move || {
-                if let Some(value) = read(&cache, b"k") {
-                    assert!(value == OLD || value == NEW, "torn: {value:?}");
-                }
-            })
-        };
+        let reader = spawn(&cache, |cache| {
+            if let Some(value) = read(cache, b"k") {
+                assert!(value == OLD || value == NEW, "torn: {value:?}");
+            }
+        });
         writer.set(b"k", &NEW);
         reader.join().unwrap();
         assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
@@ -30,14 +27,11 @@ fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
         let mut writer = Client::new(&cache, 0);
         writer.set(b"a", &OLD);
         writer.set(b"b", &OLD);
-        let reader = {
-            let cache = Arc::clone(&cache);
-            thread::spawn(move || {
-                if let Some(value) = read(&cache, b"a") {
-                    assert!(value == OLD, "torn or of another write: {value:?}");
-                }
-            })
-        };
+        let reader = spawn(&cache, |cache| {
+            if let Some(value) = read(cache, b"a") {
+                assert!(value == OLD, "torn or of another write: {value:?}");
+            }
+        });
         writer.set(b"c", &NEW);
         reader.join().unwrap();
         assert_eq!(read(&cache, b"a"), None);
@@ -51,14 +45,12 @@ fn loom_a_read_sees_writes_acknowledged_before_it() {
         let cache = tiny(64);
         let mut writer = Client::new(&cache, 0);
         let stored = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-        let reader = {
-            let (cache, stored) = (Arc::clone(&cache), Arc::clone(&stored));
-            thread::spawn(move || {
-                if stored.load(loom::sync::atomic::Ordering::Acquire) {
-                    assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
-                }
-            })
-        };
+        let seen = Arc::clone(&stored);
+        let reader = spawn(&cache, move |cache| {
+            if seen.load(loom::sync::atomic::Ordering::Acquire) {
+                assert_eq!(read(cache, b"k").as_deref(), Some(NEW.as_slice()));
+            }
+        });
         writer.set(b"k", &NEW);
         stored.store(true, loom::sync::atomic::Ordering::Release);
         reader.join().unwrap();
@@ -72,8 +64,7 @@ fn loom_two_writers_take_turns() {
         let cache = tiny(64);
         Client::new(&cache, 0).set(b"n", b"0");
         let threads = [0, 1].map(|_| {
-            let cache = Arc::clone(&cache);
-            thread::spawn(move || {
+            spawn(&cache, |cache| {
                 let (key, hash) = (b"n".as_slice(), cache.hash(b"n"));
                 let request = Request { hash, key, operation: Operation::Delete };
                 let partition = cache.partition(hash);

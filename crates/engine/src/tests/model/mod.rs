@@ -8,7 +8,6 @@
 
 mod batch;
 mod check;
-#[cfg(test)]
 mod geometries;
 #[cfg(all(test, not(miri)))]
 mod long;

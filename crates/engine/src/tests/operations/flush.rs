@@ -133,18 +133,6 @@ fn a_later_flush_replaces_a_scheduled_one() {
     assert!(client.get(&key).is_some());
 }
 
-/// Proves that a flush that is due and not done yet is done before another one is scheduled.
-#[test]
-fn a_due_flush_is_done_before_the_next_one_is_scheduled() {
-    let (cache, key) = stored();
-    set(&cache, &key);
-    let client = &mut Client::new(&cache, 1);
-    client.worker.flush_all(DUE_S, NOW_S);
-    client.worker.flush_all(DUE_S + 100, DUE_S);
-    client.now_s = DUE_S;
-    assert_eq!(client.get(&key), None);
-}
-
 /// Proves that the second of two flushes of a namespace is acknowledged when it is done.
 #[test]
 fn flush_namespace_is_acknowledged_when_it_is_done() {

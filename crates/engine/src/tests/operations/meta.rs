@@ -1,33 +1,12 @@
 //! Meta operations: the effect of each flag, in caches and stores, in every access mode.
 
-use crate::tests::support::{Setup, store};
+use crate::tests::support::{Replies, Reply, Setup, store};
 use crate::*;
 
-/// A client that keeps the description of the item.
+/// A client of one key.
 struct Client {
     worker: Worker,
     now_s: u32,
-}
-
-#[derive(Default)]
-struct Reply {
-    outcome: Option<Outcome>,
-    value: Vec<u8>,
-    item: ItemMeta,
-}
-
-impl ReplySink for Reply {
-    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.value = vec![0; meta.value_bytes];
-        Some(&mut self.value)
-    }
-    fn rollback(&mut self, _: usize) {}
-    fn describe(&mut self, _: usize, item: ItemMeta) {
-        self.item = item;
-    }
-    fn finish(&mut self, _: usize, outcome: Outcome) {
-        self.outcome = Some(outcome);
-    }
 }
 
 const KEY: &[u8] = b"key";
@@ -37,19 +16,18 @@ fn everywhere(test: impl Fn(&mut Client)) {
     for semantics in [Semantics::Cache, Semantics::Store] {
         for (workers, access) in [(1, Access::Erew), (2, Access::Crcw)] {
             let geometry = Setup { semantics, workers, access, ..Setup::default() };
-            let cache = geometry.cache();
-            test(&mut Client { worker: cache.worker(0).unwrap(), now_s: 1000 });
+            test(&mut Client { worker: geometry.cache().worker(0).unwrap(), now_s: 1000 });
         }
     }
 }
 
 impl Client {
     fn ask(&mut self, operation: Operation<'_>) -> Reply {
-        let mut reply = Reply::default();
+        let mut replies = Replies::default();
         let hash = self.worker.cache().hash(KEY);
         let request = Request { hash, key: KEY, operation };
-        assert_eq!(self.worker.execute(&[request], self.now_s, &mut reply), 1);
-        reply
+        assert_eq!(self.worker.execute(&[request], self.now_s, &mut replies), 1);
+        replies.0.pop().unwrap()
     }
 
     fn set(&mut self, value: &[u8]) {

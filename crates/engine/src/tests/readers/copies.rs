@@ -10,17 +10,6 @@ use crate::*;
 
 const NOW_S: u32 = 1000;
 
-/// Two workers, of which the first owns everything.
-fn crew() -> Setup {
-    Setup {
-        workers: 2,
-        access: Access::Crew,
-        data_units: 1 << 16,
-        value_bytes_max: 100_000,
-        ..Setup::default()
-    }
-}
-
 /// Returns keys and values of a copy of everything, by key.
 fn snapshot(cache: &Cache) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut items = BTreeMap::new();
@@ -63,7 +52,7 @@ fn an_item_that_stays_busy_is_left_out() {
         assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
         assert_eq!(client.set(b"other", b"stays"), Outcome::Stored);
         leave_busy(&cache, b"key");
-        (snapshot(&cache).len(), walk(&client).kept)
+        (snapshot(&cache).len(), walk(&client))
     });
     assert_eq!((items, shown), (1, 1));
 }
@@ -121,33 +110,11 @@ fn a_snapshot_copies_item_by_item() {
     assert!(cache.stats().read_retries >= 3);
 }
 
-/// Counts the items of a walk.
-#[derive(Default)]
-struct Count {
-    kept: usize,
-    taken: usize,
-}
-
-impl Visitor for Count {
-    fn item(&mut self, _: &ItemInfo<'_>) -> Visit {
-        self.taken += 1;
-        Visit::Next
-    }
-
-    fn take_back(&mut self) {
-        self.taken = 0;
-    }
-
-    fn keep(&mut self) {
-        self.kept += std::mem::take(&mut self.taken);
-    }
-}
-
-fn walk(client: &Client) -> Count {
-    let (mut walk, mut count) = (Walk::default(), Count::default());
-    let walked = client.worker.walk(&mut walk, 1 << 20, NOW_S, &mut count);
-    assert_eq!(walked, Walked::End);
-    count
+/// Returns the number of items that a walk shows.
+fn walk(client: &Client) -> usize {
+    let (mut walk, mut keys) = (Walk::default(), Keys::default());
+    assert_eq!(client.worker.walk(&mut walk, 1 << 20, NOW_S, &mut keys), Walked::End);
+    keys.kept.len()
 }
 
 /// Proves that a walk beside a writer that never leaves a bucket takes the lock after its attempts,
@@ -163,10 +130,10 @@ fn a_walk_beside_a_hot_bucket_is_complete() {
                 assert_eq!(owner.set(&number.to_le_bytes(), b"value"), Outcome::Stored);
             }
             stop_writer_in(&cache, &7u32.to_le_bytes());
-            assert_eq!(walk(&owner).kept, 100);
-            let (mut walk, mut count) = (Walk::default(), Count::default());
-            let walked = cache.walk(&mut walk, 1 << 20, NOW_S, &mut count);
-            assert_eq!((walked, count.kept), (Walked::End, 100), "{access:?}");
+            assert_eq!(walk(&owner), 100);
+            let (mut walk, mut keys) = (Walk::default(), Keys::default());
+            let walked = cache.walk(&mut walk, 1 << 20, NOW_S, &mut keys);
+            assert_eq!((walked, keys.kept.len()), (Walked::End, 100), "{access:?}");
             cache.stats().read_retries
         });
         assert_eq!(retries, 2 * (VISIT_ATTEMPTS_MAX as u64 - 1));

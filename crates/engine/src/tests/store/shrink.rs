@@ -10,26 +10,6 @@ use crate::region::Field;
 use crate::tests::support::*;
 use crate::*;
 
-/// Keeps the keys that a walk shows, each as often as shown.
-#[derive(Default)]
-struct Keys {
-    kept: Vec<Vec<u8>>,
-    taken: Vec<Vec<u8>>,
-}
-
-impl Visitor for Keys {
-    fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
-        self.taken.push(item.key.to_vec());
-        Visit::Next
-    }
-    fn take_back(&mut self) {
-        self.taken.clear();
-    }
-    fn keep(&mut self) {
-        self.kept.append(&mut self.taken);
-    }
-}
-
 /// Proves that an index that shrinks and grows again loses nothing; that it waits for a walk, which
 /// then shows each item once, however long it takes; and that an abandoned walk delays nothing.
 #[test]

@@ -12,17 +12,6 @@ use crate::*;
 
 const NOW_S: u32 = 1000;
 
-/// Two workers, of which the first owns everything.
-fn crew() -> Setup {
-    Setup {
-        workers: 2,
-        access: Access::Crew,
-        data_units: 1 << 16,
-        value_bytes_max: 100_000,
-        ..Setup::default()
-    }
-}
-
 fn get(cache: &Cache, key: &'static [u8]) -> Request<'static> {
     Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } }
 }
