@@ -1,10 +1,9 @@
-//! increment and decrement of meta commands and the binary protocol: with a CAS value to compare,
-//! an initial number, a new expiry.
+//! increment and decrement: plain, and with the options of meta commands and of the binary protocol.
 
 use crate::log::item::{Expiry, State};
-use crate::operations::arithmetic::{NUMBER_BYTES_MAX, format, parse};
 use crate::operations::meta::{ItemMeta, MetaArithmetic};
 use crate::operations::meta_store::Described;
+use crate::operations::number::{NUMBER_BYTES_MAX, format, parse};
 use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 

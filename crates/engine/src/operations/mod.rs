@@ -1,7 +1,6 @@
 //! The operations: requests and their options, and a file for each operation, on a
 //! [`crate::writer::Writer`].
 
-mod arithmetic;
 mod concatenate;
 mod delete;
 mod flush;
@@ -11,6 +10,7 @@ mod meta_arithmetic;
 mod meta_delete;
 mod meta_get;
 mod meta_store;
+mod number;
 pub(crate) mod request;
 mod store;
 mod touch;

@@ -96,25 +96,31 @@ impl Partition {
         main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
     }
 
+    /// Returns the header at a position, if it can be that of a whole item.
+    pub fn whole_header(&self, position: usize) -> Option<Header> {
+        let words = self.region.words();
+        if position >= words {
+            return None;
+        }
+        let header = self.header(position);
+        header.value_bytes()?;
+        let is_whole = header.units() as usize <= words - position
+            && header.units() <= self.layout.item_units_max + ITEM_UNITS_MORE
+            && header.key_bytes() <= KEY_BYTES_MAX
+            && !header.is_busy();
+        is_whole.then_some(header)
+    }
+
     /// Returns the item at a place, if its words form one.
     pub fn item_at<'k>(&self, place: &Place, key: &'k mut [u8; KEY_BYTES_MAX]) -> Option<ItemInfo<'k>> {
-        let words = self.region.words();
-        if place.position >= words {
-            return None;
-        }
-        let header = self.header(place.position);
-        let value_bytes = header.value_bytes()?;
-        let units = header.units() as usize;
-        if units > words - place.position
-            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
-            || header.key_bytes() > KEY_BYTES_MAX
-            || header.is_busy()
-        {
-            return None;
-        }
+        Some(self.info(place, self.whole_header(place.position)?, key))
+    }
+
+    /// Returns the item of a place and its header, which is whole.
+    pub fn info<'k>(&self, place: &Place, header: Header, key: &'k mut [u8; KEY_BYTES_MAX]) -> ItemInfo<'k> {
         let word = |number: usize| self.word(place.position + number).load(Relaxed);
         let (expiry_s, flags) = unpack_meta(if header.has_meta() { word(1) } else { 0 });
-        let state = if header.has_state() { self.state_at(place.position, header) } else { State::default() };
+        let state = self.state_at(place.position, header);
         let cas = if state.cas != 0 {
             state.cas
         } else if header.has_cas() {
@@ -126,15 +132,15 @@ impl Partition {
         };
         let key = &mut key[..header.key_bytes()];
         self.region.copy_out((place.position + header.key_word()) * 8, key);
-        Some(ItemInfo {
+        ItemInfo {
             key,
             flags,
             expiry: Expiry(expiry_s),
             cas,
-            bytes: units * 8,
-            value_bytes,
+            bytes: header.units() as usize * 8,
+            value_bytes: header.value_bytes().unwrap_or(0),
             fetched: header.is_fetched(),
             access_s: state.access_s,
-        })
+        }
     }
 }

@@ -10,8 +10,8 @@ use micanite_memory::sync::{fence, spin_loop, yield_now};
 
 use crate::cache::Cache;
 use crate::index::entry::Entry;
-use crate::limits::{COPY_ATTEMPTS_MAX, ITEM_UNITS_MORE, KEY_BYTES_MAX};
-use crate::log::item::{Expiry, State, unpack_meta};
+use crate::limits::{COPY_ATTEMPTS_MAX, KEY_BYTES_MAX};
+use crate::log::item::{Expiry, State};
 use crate::partition::{Partition, Place};
 use crate::writer::Writer;
 
@@ -120,41 +120,25 @@ impl Partition {
     /// item, if it has ended, or if its key is in `copied`. A killed process left an item that is
     /// busy while its bucket does not change.
     fn copy_item(&self, place: &Place, now_s: u32, copied: &[Vec<u8>]) -> Option<Copied> {
-        let (position, words) = (place.position, self.region.words());
-        if position >= words {
-            return None;
-        }
-        let header = self.header(position);
-        let value_bytes = header.value_bytes()?;
-        let units = header.units() as usize;
-        if units > words - position
-            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
-            || header.key_bytes() > KEY_BYTES_MAX
-            || header.is_busy()
+        let header = self.whole_header(place.position)?;
+        let mut key = [0; KEY_BYTES_MAX];
+        let item = self.info(place, header, &mut key);
+        if copied.iter().any(|key| key == item.key)
+            || item.expiry.has_passed(now_s)
+            || self.is_invalid(item.key, place, header)
         {
             return None;
         }
-        let key_word = position + header.key_word();
-        let is_copied = |key: &Vec<u8>| key.len() == header.key_bytes() && self.region.equals(key_word, key);
-        if copied.iter().any(is_copied) {
-            return None;
-        }
-        let meta = if header.has_meta() { self.word(position + 1).load(Relaxed) } else { 0 };
-        let (expiry_s, flags) = unpack_meta(meta);
-        let mut key = vec![0; header.key_bytes()];
-        self.region.copy_out(key_word * 8, &mut key);
-        if Expiry(expiry_s).has_passed(now_s) || self.is_invalid(&key, place, header) {
-            return None;
-        }
-        let mut value = vec![0; value_bytes];
-        self.region.copy_out(key_word * 8 + key.len(), &mut value);
+        let mut value = vec![0; item.value_bytes];
+        let key_byte = (place.position + header.key_word()) * 8;
+        self.region.copy_out(key_byte + item.key.len(), &mut value);
         Some(Copied {
-            key,
+            key: item.key.to_vec(),
             value,
-            flags,
-            expiry: Expiry(expiry_s),
-            state: header.has_state().then(|| self.state_at(position, header)),
-            fetched: header.is_fetched(),
+            flags: item.flags,
+            expiry: item.expiry,
+            state: header.has_state().then(|| self.state_at(place.position, header)),
+            fetched: item.fetched,
         })
     }
 }

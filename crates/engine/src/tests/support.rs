@@ -268,6 +268,29 @@ pub(crate) fn store(condition: Condition, value: &[u8], flags: u32, expiry_s: u3
     Operation::Store { condition, value, flags, expiry: Expiry(expiry_s) }
 }
 
+/// Random numbers that are the same in every run (xorshift).
+#[cfg(all(test, not(any(loom, miri))))]
+pub(crate) struct Random(pub u64);
+
+#[cfg(all(test, not(any(loom, miri))))]
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next().wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) as usize % bound
+    }
+
+    /// Returns a number from 0 to less than 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
 /// Runs something that must end within some seconds. If it does not, its thread stays behind.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn within<R: Send + 'static>(seconds: u64, run: impl FnOnce() -> R + Send + 'static) -> R {

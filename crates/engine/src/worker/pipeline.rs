@@ -14,7 +14,7 @@ use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::log::item::Expiry;
-use crate::operations::meta::MetaGet;
+use crate::operations::meta::{MetaArithmetic, MetaGet};
 use crate::operations::request::{Condition, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::operations::{Described, Side, store_long};
 use crate::partition::{Hint, Partition};
@@ -316,8 +316,14 @@ fn execute_rare<S: ReplySink>(
     match operation {
         Operation::Append { value } => writer.concatenate(request, Side::After, value, value_bytes_max),
         Operation::Prepend { value } => writer.concatenate(request, Side::Before, value, value_bytes_max),
-        Operation::Increment { delta } => writer.arithmetic(request, |number| number.wrapping_add(delta)),
-        Operation::Decrement { delta } => writer.arithmetic(request, |number| number.saturating_sub(delta)),
+        Operation::Increment { delta } => {
+            let by = MetaArithmetic { delta, ..MetaArithmetic::default() };
+            writer.meta_arithmetic(request, &by).0
+        }
+        Operation::Decrement { delta } => {
+            let by = MetaArithmetic { delta, decrement: true, ..MetaArithmetic::default() };
+            writer.meta_arithmetic(request, &by).0
+        }
         Operation::Touch { expiry } => writer.touch_item(request, expiry),
         Operation::Delete => writer.delete(request),
         Operation::MetaStore(store) => described(writer.meta_store(request, &store, value_bytes_max)),

@@ -8,27 +8,21 @@ const OPERATIONS: usize = 400;
 /// Operations with one partition, before a new one is made.
 const SEED_OPERATIONS: usize = 200;
 
-fn next(random: &mut u64) -> usize {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    (*random >> 3) as usize
-}
-
-fn step(killed: &mut Killed, random: &mut u64) {
-    let key = killed.keys[next(random) % killed.keys.len()].clone();
+fn step(killed: &mut Killed, random: &mut Random) {
+    let mut next = || (random.next() >> 3) as usize;
+    let key = killed.keys[next() % killed.keys.len()].clone();
     let longest = killed.setup.value_bytes_max;
-    let value_bytes = match next(random) % 8 {
-        0 => next(random) % longest,
-        _ => next(random) % 60,
+    let value_bytes = match next() % 8 {
+        0 => next() % longest,
+        _ => next() % 60,
     };
-    let value = vec![b'0' + (next(random) % 10) as u8; value_bytes];
-    let expiry_s = killed.client.now_s + 1 + (next(random) % 8) as u32;
+    let value = vec![b'0' + (next() % 10) as u8; value_bytes];
+    let expiry_s = killed.client.now_s + 1 + (next() % 8) as u32;
     let now_s = killed.client.now_s;
-    let operation = match next(random) % 24 {
-        0..8 => set(&value, if next(random).is_multiple_of(4) { expiry_s } else { 0 }),
+    let operation = match next() % 24 {
+        0..8 => set(&value, if next().is_multiple_of(4) { expiry_s } else { 0 }),
         8 => set(b"41", 0),
-        9 | 10 => Operation::Increment { delta: next(random) as u64 },
+        9 | 10 => Operation::Increment { delta: next() as u64 },
         11 => Operation::Append { value: &value[..value.len().min(20)] },
         12 => Operation::Prepend { value: &value[..value.len().min(20)] },
         13 => Operation::Touch { expiry: Expiry(expiry_s) },
@@ -46,7 +40,7 @@ fn step(killed: &mut Killed, random: &mut u64) {
         }),
         20 => Operation::MetaStore(MetaStore {
             value: &value,
-            new_cas: next(random) as u64,
+            new_cas: next() as u64,
             cas: true,
             ..MetaStore::default()
         }),
@@ -56,7 +50,7 @@ fn step(killed: &mut Killed, random: &mut u64) {
             let now_s = killed.client.now_s;
             return killed.at_each_store("upkeep", |client| client.worker.maintain(now_s));
         }
-        _ if next(random).is_multiple_of(8) => {
+        _ if next().is_multiple_of(8) => {
             return killed.at_each_store("flush", |client| client.worker.flush_all(now_s, now_s));
         }
         _ => {
@@ -73,7 +67,7 @@ fn run(name: &str, geometries: &[Setup]) {
     let operations = operations(OPERATIONS);
     let mut stores = 0;
     for seed in 0..operations.div_ceil(SEED_OPERATIONS).max(geometries.len()) {
-        let mut random = (seed as u64 + 1) << 20 | 0x9e37;
+        let mut random = Random((seed as u64 + 1) << 20 | 0x9e37);
         let mut keys = keys(30);
         keys.extend((0..10).map(|number| format!("key:{number}").into_bytes()));
         let mut killed = Killed::new(geometries[seed % geometries.len()], keys);

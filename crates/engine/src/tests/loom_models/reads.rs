@@ -71,7 +71,8 @@ fn loom_two_writers_take_turns() {
                 let writer = partition.try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
                     let asked = hashed(partition, &request);
-                    let outcome = writer.arithmetic(&asked, |number| number + 1);
+                    let by = MetaArithmetic { delta: 1, ..MetaArithmetic::default() };
+                    let (outcome, _) = writer.meta_arithmetic(&asked, &by);
                     matches!(outcome, Outcome::Number(_))
                 }))
             })

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::tests::support::Random;
 
 /// Number of tests in this file, which share the operations.
 const RUNS: u64 = (CACHE_SHAPES + STORE_SHAPES) as u64;
@@ -35,20 +36,14 @@ impl Drop for Round<'_> {
     }
 }
 
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    random.wrapping_mul(0x2545_f491_4f6c_dd1d)
-}
-
 /// Runs one engine from its start to its end.
 fn run_round(geometry: &Setup, seed: u64) -> (Tally, Stats) {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let keys = 1 + next(&mut random) % KEYS_MAX;
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut next = || random.next().wrapping_mul(0x2545_f491_4f6c_dd1d);
+    let keys = 1 + next() % KEYS_MAX;
     let mut model = Model::new(geometry, keys as usize);
     for step in 1.. {
-        model.step(next(&mut random));
+        model.step(next());
         if step % AUDIT_STEPS == 0 {
             model.audit();
         }

@@ -39,15 +39,12 @@ fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: boo
     let geometry = Setup { buckets: 256, data_units: 64 << 10, grows: true, eviction, ..Setup::default() };
     let cache = geometry.cache();
     let mut client = Client::new(&cache, 0);
-    let (mut random, mut worst, mut hits, mut asked) = (1u64, 0, 0, 0);
+    let (mut random, mut worst, mut hits, mut asked) = (Random(1), 0, 0, 0);
     let seconds = 1000;
     for second in 0..seconds {
         client.now_s = 1000 + second;
         for request in 0..requests_per_s {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let uniform = (random >> 11) as f64 / (1u64 << 53) as f64;
+            let uniform = random.fraction();
             let of_keys = if skew { uniform.powi(4) } else { uniform };
             let key = (of_keys * keys as f64) as u64;
             let name = key.to_le_bytes();

@@ -19,7 +19,7 @@ const NOW_S: u32 = 1000;
 /// Numbers below `KEYS`, the smaller the more often: Zipf's law with an exponent of one.
 struct Zipf {
     sums: Vec<f64>,
-    random: u64,
+    random: Random,
 }
 
 impl Zipf {
@@ -29,15 +29,11 @@ impl Zipf {
             sum += 1.0 / rank as f64;
             sum
         };
-        Self { sums: (1..=KEYS).map(add).collect(), random: 1 }
+        Self { sums: (1..=KEYS).map(add).collect(), random: Random(1) }
     }
 
     fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let part = (self.random >> 11) as f64 / (1u64 << 53) as f64;
-        let sum = part * self.sums[KEYS - 1];
+        let sum = self.random.fraction() * self.sums[KEYS - 1];
         self.sums.partition_point(|upto| *upto < sum) as u64
     }
 }

@@ -25,18 +25,6 @@ pub(super) fn setup() -> Setup {
     }
 }
 
-/// Random numbers that are the same in every run.
-pub(super) struct Random(pub u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) as usize % bound
-    }
-}
-
 /// A store and its contents.
 pub(super) struct Filled {
     pub cache: Arc<Cache>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::nearly_empty::{Filled, Random, setup};
+use super::nearly_empty::{Filled, setup};
 use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE, SWEEP_BUCKETS};
 use crate::region::Field;
 use crate::tests::support::*;

@@ -3,4 +3,3 @@
 mod modes;
 mod panics;
 mod retries;
-mod stress;

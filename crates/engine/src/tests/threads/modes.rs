@@ -34,26 +34,25 @@ struct Progress {
     /// Threads that have not finished.
     left: AtomicUsize,
     changes: AtomicU64,
+    /// Operations of each thread.
+    operations: u64,
 }
 
 /// Runs one thread: writes its own keys (stamps grow), reads all, until there were enough
 /// operations and changes. It serves the others until all have finished.
 fn hammer(client: &mut Client, thread: u64, lossy: bool, progress: &Progress) {
-    let operations = operations() / THREADS as u64;
-    let mut random = thread + 1;
+    let mut random = Random(thread + 1);
     let mut written = [0; KEYS as usize];
     let mut seen = [0; KEYS as usize];
     for stamp in 1.. {
-        if stamp > operations && progress.changes.load(Ordering::Relaxed) >= CHANGES_MIN {
+        if stamp > progress.operations && progress.changes.load(Ordering::Relaxed) >= CHANGES_MIN {
             break;
         }
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let key = random % KEYS;
+        let drawn = random.next();
+        let key = drawn % KEYS;
         let name = format!("hot-key-{key}");
         let own = key % THREADS as u64 == thread;
-        match random >> 32 & 7 {
+        match drawn >> 32 & 7 {
             0 | 1 if own => {
                 let outcome = client.set(name.as_bytes(), &value(key, stamp));
                 assert_eq!(outcome, Outcome::Stored);
@@ -99,15 +98,16 @@ fn switch(cache: &Cache, progress: &Progress) {
     }
 }
 
-fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> Stats {
+fn stress(semantics: Semantics, eviction: Eviction, data_units: u64, operations: u64) -> Stats {
     let geometry = Setup {
         partition_bits: 2,
-        buckets,
+        buckets: 4,
         data_units,
         grows: true,
         offset_bits: 30,
         value_bytes_max: 1200,
         semantics,
+        eviction,
         workers: THREADS,
         access: Access::Erew,
         ..Setup::default()
@@ -115,7 +115,8 @@ fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> Stats {
     let cache = geometry.cache();
     // Threads never sleep here, so no wake-up is needed.
     cache.set_waker(|_| {});
-    let progress = Progress { left: AtomicUsize::new(THREADS), changes: AtomicU64::new(0) };
+    let operations = operations / THREADS as u64;
+    let progress = Progress { left: AtomicUsize::new(THREADS), changes: AtomicU64::new(0), operations };
     let lossy = semantics == Semantics::Cache;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -130,14 +131,34 @@ fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> Stats {
 
 #[test]
 fn switches_and_moves_under_load_lose_nothing_of_a_store() {
-    let stats = stress(Semantics::Store, 64 * 512, 4);
+    let stats = stress(Semantics::Store, Eviction::default(), 64 * 512, operations());
     assert_eq!(stats.out_of_memory, 0);
 }
 
 #[test]
 fn switches_and_moves_under_load_leave_no_wrong_value_in_a_cache() {
-    let stats = stress(Semantics::Cache, 1024, 4);
-    assert!(stats.items_inserted > 10_000, "{stats:?}");
+    for eviction in Eviction::ALL {
+        let stats = stress(Semantics::Cache, eviction, 1024, operations() / Eviction::ALL.len() as u64);
+        assert!(stats.items_inserted > 10_000 && stats.evicted_log > 0, "{eviction:?} {stats:?}");
+    }
+}
+
+#[test]
+fn increments_of_many_threads_add_up() {
+    let geometry = Setup { buckets: 2, workers: 4, ..Setup::default() };
+    let cache = geometry.cache();
+    Client::new(&cache, 0).set(b"sum", b"0");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let mut client = Client::new(&cache, thread);
+            scope.spawn(move || {
+                for _ in 0..100_000 {
+                    client.outcome(b"sum", Operation::Increment { delta: 3 });
+                }
+            });
+        }
+    });
+    assert_eq!(Client::new(&cache, 0).get(b"sum").unwrap(), b"1200000");
 }
 
 #[test]

@@ -1,44 +1,10 @@
-//! increment, decrement: on decimal numbers, as in memcached.
+//! Decimal numbers, as in memcached.
 //!
 //! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes the
 //! space that it needs. Values of more than 64 bytes are not numbers.
 
-use crate::operations::meta::MetaArithmetic;
-use crate::operations::request::{HashedRequest, Outcome};
-use crate::writer::Writer;
-
 /// Longest value that can be a number, padding included.
 pub(super) const NUMBER_BYTES_MAX: usize = 64;
-
-impl Writer<'_> {
-    /// Replaces the number by the result of `change`.
-    pub fn arithmetic(&self, request: &HashedRequest<'_>, change: impl Fn(u64) -> u64) -> Outcome {
-        let Some(found) = self.find(request.hash, request.key) else {
-            return Outcome::NotFound;
-        };
-        let value_bytes = found.value_bytes();
-        let mut buffer = [b' '; NUMBER_BYTES_MAX];
-        let Some(value) = buffer.get_mut(..value_bytes) else {
-            return Outcome::NotANumber;
-        };
-        self.partition.region.copy_out(found.value_at(), value);
-        let Some(number) = parse(value) else {
-            return Outcome::NotANumber;
-        };
-        let number = change(number);
-        let digits = format(number, &mut buffer);
-        let value = &buffer[..digits.max(value_bytes)];
-        if found.header.has_state() {
-            // A stale item stays stale, as for the meta command.
-            let plain = MetaArithmetic::default();
-            return self.write_number(request, &plain, &found, (number, value)).0;
-        }
-        match self.write_value(request, Some(&found), value, (found.flags, found.expiry)) {
-            Outcome::Stored => Outcome::Number(number),
-            refused => refused,
-        }
-    }
-}
 
 /// Parses the number at the start of a value: white space, digits, then the end or white space.
 pub(super) fn parse(value: &[u8]) -> Option<u64> {
