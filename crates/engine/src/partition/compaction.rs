@@ -6,7 +6,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 use crate::limits::SCATTERED_SHARE;
 
 /// Progress of the compaction of a partition, beside the heap's cursor. Only the writer uses it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Compaction {
     /// Work that calls for the index or a sparse store have done beyond their limit, in units:
     /// later calls do less.
@@ -36,24 +36,6 @@ pub(crate) struct Compaction {
 }
 
 impl Compaction {
-    pub fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            debt_units: zero(),
-            whole: zero(),
-            pause: zero(),
-            free_at_begin: zero(),
-            vain_free: zero(),
-            vain_units: zero(),
-            settled_free: zero(),
-            settled_scattered: zero(),
-            refused: zero(),
-            bucket: zero(),
-            moved_units: zero(),
-            visits: zero(),
-        }
-    }
-
     pub fn moved_units(&self) -> u64 {
         self.moved_units.load(Relaxed)
     }

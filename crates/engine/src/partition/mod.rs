@@ -119,7 +119,7 @@ impl Partition {
             samples: Samples::new(layout.region_words as usize * 8),
             eviction_listener: Arc::default(),
             follows_accesses: AtomicBool::new(false),
-            compaction: Compaction::new(),
+            compaction: Compaction::default(),
             ages: Ages::new(),
             swept_in_vain_s: AtomicU32::new(u32::MAX),
             walkers: Walkers::default(),

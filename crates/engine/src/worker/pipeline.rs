@@ -18,7 +18,7 @@ use crate::operations::meta::{MetaArithmetic, MetaGet};
 use crate::operations::request::{Condition, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::operations::{Described, Side, store_long};
 use crate::partition::{Hint, Partition};
-use crate::reader::{PlainGet, Read};
+use crate::reader::{GetOptions, PlainGet, Read};
 use crate::writer::Writer;
 
 /// Results of prefetching, for each request.
@@ -26,28 +26,12 @@ pub(crate) type Hints<'a> = [Hint<'a>; BATCH_REQUESTS_MAX];
 
 /// Access to a partition; the loop is compiled for each kind.
 pub(crate) trait Mode {
+    /// True if others write as well: reads are optimistic, and long values are copied into place
+    /// without the lock.
+    const SHARED: bool;
+
     /// Returns the writer of a partition.
     fn writer(partition: &Partition, now_s: u32) -> Writer<'_>;
-
-    /// Executes a get without CAS or touch. Returns whether the sink had room.
-    fn get<S: ReplySink>(
-        request: (usize, &HashedRequest<'_>),
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool;
-
-    /// Executes a meta get. Returns whether the sink had room.
-    fn meta_get<S: ReplySink>(
-        request: (usize, &HashedRequest<'_>),
-        get: &MetaGet,
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool;
-
-    /// True if long values are copied into place without the lock.
-    const SHARED: bool;
 }
 
 /// The owner is the only writer (EREW, CREW).
@@ -68,27 +52,6 @@ impl Mode for Own {
             partition.owner(now_s)
         }
     }
-
-    #[inline]
-    fn get<S: ReplySink>(
-        request: (usize, &HashedRequest<'_>),
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        Self::writer(hint.partition, now_s).get_hinted(request, hint, sink)
-    }
-
-    #[inline]
-    fn meta_get<S: ReplySink>(
-        request: (usize, &HashedRequest<'_>),
-        get: &MetaGet,
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        meta_get_by_writer::<Self, S>(request, get, hint, now_s, sink)
-    }
 }
 
 impl Mode for Share {
@@ -98,63 +61,37 @@ impl Mode for Share {
     fn writer(partition: &Partition, now_s: u32) -> Writer<'_> {
         partition.writer(now_s)
     }
-
-    #[inline]
-    fn get<S: ReplySink>(
-        (index, request): (usize, &HashedRequest<'_>),
-        &Hint { partition, .. }: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        match partition.read((index, request), &PlainGet, now_s, sink) {
-            Read::Done { count } => {
-                count_if_unlocked(partition, request, count, now_s);
-                true
-            }
-            Read::NoRoom => false,
-            Read::Contended | Read::Changes => partition.writer(now_s).get((index, request), false, sink),
-        }
-    }
-
-    #[inline]
-    fn meta_get<S: ReplySink>(
-        (index, request): (usize, &HashedRequest<'_>),
-        get: &MetaGet,
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        let partition = hint.partition;
-        match partition.read((index, request), get, now_s, sink) {
-            Read::Done { count } => {
-                count_if_unlocked(partition, request, count, now_s);
-                true
-            }
-            Read::NoRoom => false,
-            Read::Contended | Read::Changes => {
-                let request = (index, request);
-                meta_get_by_writer::<Self, S>(request, get, hint, now_s, sink)
-            }
-        }
-    }
 }
 
-/// Counts a request, if the lock is free: counting is a write, and not worth a wait.
+/// Executes a get without CAS or touch. Returns whether the sink had room.
 #[inline]
-fn count_if_unlocked(partition: &Partition, request: &HashedRequest<'_>, count: bool, now_s: u32) {
-    if count && let Some(writer) = partition.try_writer(now_s) {
-        writer.note_request(request.hash, request.key);
+fn get<M: Mode, S: ReplySink>(
+    request: (usize, &HashedRequest<'_>),
+    hint: &Hint<'_>,
+    now_s: u32,
+    sink: &mut S,
+) -> bool {
+    if !M::SHARED {
+        return M::writer(hint.partition, now_s).get_hinted(request, hint, sink);
     }
+    let read = read_shared(request, &PlainGet, hint.partition, now_s, sink);
+    read.unwrap_or_else(|| M::writer(hint.partition, now_s).get(request, false, sink))
 }
 
+/// Executes a meta get. Returns whether the sink had room.
 #[inline]
-fn meta_get_by_writer<M: Mode, S: ReplySink>(
+fn meta_get<M: Mode, S: ReplySink>(
     request: (usize, &HashedRequest<'_>),
     get: &MetaGet,
     hint: &Hint<'_>,
     now_s: u32,
     sink: &mut S,
 ) -> bool {
+    if M::SHARED
+        && let Some(had_room) = read_shared(request, get, hint.partition, now_s, sink)
+    {
+        return had_room;
+    }
     for _ in 0..BUSY_ROUNDS_MAX {
         match M::writer(hint.partition, now_s).meta_get(request, get, hint, sink) {
             ControlFlow::Break(had_room) => return had_room,
@@ -163,6 +100,28 @@ fn meta_get_by_writer<M: Mode, S: ReplySink>(
     }
     sink.finish(request.0, Outcome::OutOfMemory);
     true
+}
+
+/// Reads beside other writers. Returns whether the sink had room; `None` if the request needs a
+/// writer. Counts the request, if the lock is free: counting is a write, and not worth a wait.
+#[inline]
+fn read_shared<G: GetOptions, S: ReplySink>(
+    (index, request): (usize, &HashedRequest<'_>),
+    options: &G,
+    partition: &Partition,
+    now_s: u32,
+    sink: &mut S,
+) -> Option<bool> {
+    match partition.read((index, request), options, now_s, sink) {
+        Read::Done { count } => {
+            if count && let Some(writer) = partition.try_writer(now_s) {
+                writer.note_request(request.hash, request.key);
+            }
+            Some(true)
+        }
+        Read::NoRoom => Some(false),
+        Read::Contended | Read::Changes => None,
+    }
 }
 
 /// Prefetches the memory that a batch will need, and records where each item was seen.
@@ -206,17 +165,17 @@ pub(super) fn execute_one<M: Mode, S: ReplySink>(
     sink: &mut S,
 ) -> bool {
     match *request.operation {
-        Operation::Get { cas: false } => M::get((index, request), hint, now_s, sink),
+        Operation::Get { cas: false } => get::<M, S>((index, request), hint, now_s, sink),
         Operation::Store { condition, value, flags, expiry } => {
             let what = (condition, value, (flags, expiry));
             sink.finish(index, store::<M>(cache, request, hint, what, now_s));
             true
         }
-        Operation::MetaGet(ref get) => {
-            if get.access && !hint.partition.follows_accesses() {
+        Operation::MetaGet(ref options) => {
+            if options.access && !hint.partition.follows_accesses() {
                 cache.partitions.iter().for_each(Partition::follow_accesses);
             }
-            M::meta_get((index, request), get, hint, now_s, sink)
+            meta_get::<M, S>((index, request), options, hint, now_s, sink)
         }
         _ => execute_other::<M, S>(cache, hint.partition, (index, request), now_s, sink),
     }

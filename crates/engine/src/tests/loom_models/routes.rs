@@ -15,6 +15,15 @@ struct Guarded {
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
+    /// Returns a cell that the first of two workers owns.
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            route: crate::access::RouteWord::new(Route { access: Access::Erew, owner: 0 }),
+            epochs: crate::access::Epochs::new(2),
+            cell: loom::cell::UnsafeCell::new(0),
+        })
+    }
+
     fn write_if_permitted(&self, worker: usize) {
         self.epochs.enter(worker);
         if self.route.permission(worker) == crate::access::Permission::Own {
@@ -33,18 +42,12 @@ impl Guarded {
 #[test]
 fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
     model(|| {
-        let (access, owner) = (Access::Erew, 0);
-        let guarded = Arc::new(Guarded {
-            route: crate::access::RouteWord::new(Route { access, owner }),
-            epochs: crate::access::Epochs::new(2),
-            cell: loom::cell::UnsafeCell::new(0),
-        });
+        let guarded = Guarded::new();
         let workers = [0, 1].map(|worker| {
             let guarded = Arc::clone(&guarded);
             thread::spawn(move || guarded.write_if_permitted(worker))
         });
-        let owner = 1;
-        guarded.route.change(Route { access, owner }, &guarded.epochs, || {});
+        guarded.route.change(Route { access: Access::Erew, owner: 1 }, &guarded.epochs, || {});
         for worker in workers {
             worker.join().unwrap();
         }
@@ -56,12 +59,7 @@ fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
 #[test]
 fn loom_no_worker_is_in_an_excluded_partition() {
     model(|| {
-        let (access, owner) = (Access::Erew, 0);
-        let guarded = Arc::new(Guarded {
-            route: crate::access::RouteWord::new(Route { access, owner }),
-            epochs: crate::access::Epochs::new(2),
-            cell: loom::cell::UnsafeCell::new(0),
-        });
+        let guarded = Guarded::new();
         let worker = {
             let guarded = Arc::clone(&guarded);
             thread::spawn(move || guarded.write_if_permitted(0))

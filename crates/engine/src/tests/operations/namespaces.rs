@@ -1,4 +1,4 @@
-//! Namespaces, and the full store.
+//! Namespaces.
 
 use crate::limits::NAMESPACES_MAX;
 use crate::tests::support::*;
@@ -66,52 +66,4 @@ fn namespaces_beyond_the_table_are_refused_until_the_sweep_has_been_there() {
     }
     assert!(client.worker.invalidate_namespace(b"another", 1000).is_ok());
     assert_eq!(client.get(b"n0:key").unwrap(), b"again");
-}
-
-#[test]
-fn a_full_store_refuses_and_keeps_the_old_value() {
-    let cache = geometry(Semantics::Store).cache();
-    let client = &mut Client::new(&cache, 0);
-    let mut stored = 0u32;
-    while client.set(&stored.to_le_bytes(), &[stored as u8; 90]) == Outcome::Stored {
-        stored += 1;
-    }
-    assert!(stored > 200, "{stored}");
-    assert_eq!(client.set(&7u32.to_le_bytes(), &[1; 400]), Outcome::OutOfMemory);
-    for number in 0..stored {
-        assert_eq!(client.get(&number.to_le_bytes()).unwrap(), [number as u8; 90]);
-    }
-    // An expired item frees space at once, without a request for it.
-    let touch = Operation::GetAndTouch { expiry: Expiry(1001), cas: false };
-    client.outcome(&9u32.to_le_bytes(), Operation::Delete);
-    client.outcome(&10u32.to_le_bytes(), Operation::Delete);
-    assert_eq!(client.set(b"more", &[3; 60]), Outcome::Stored);
-    assert_eq!(client.ask(b"more", touch).outcome, Some(Outcome::Hit));
-    client.now_s = 1001;
-    assert_eq!(client.set(b"last", &[4; 60]), Outcome::Stored);
-}
-
-#[test]
-fn main_buckets_hold_most_items_of_a_full_store_and_a_tenth_of_spare_ones_suffices() {
-    let geometry = Setup {
-        buckets: 64,
-        data_units: 1 << 20,
-        grows: true,
-        semantics: Semantics::Store,
-        ..Setup::default()
-    };
-    let cache = geometry.cache();
-    let client = &mut Client::new(&cache, 0);
-    let mut number = 0u64;
-    while client.set(&number.to_le_bytes(), &[1; 16]) == Outcome::Stored {
-        number += 1;
-    }
-    let stats = cache.stats();
-    let space = stats.item_bytes_live as f64 / (geometry.data_units * 8) as f64;
-    let (main, chained) = cache.entries_in_main_and_spare();
-    let in_main = main as f64 / (main + chained) as f64;
-    let lines = (main + 2 * chained) as f64 / (main + chained) as f64;
-    println!("{space:.3} of the space, {in_main:.3} in main buckets, {lines:.3} lines, {stats:?}");
-    assert!(in_main >= 0.93 && lines <= 1.1, "{in_main} {lines}");
-    assert!(stats.spare_buckets_used <= stats.spare_buckets);
 }

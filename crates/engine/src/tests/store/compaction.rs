@@ -82,20 +82,24 @@ fn a_long_value_that_needs_two_searches_for_space_loses_no_other_item() {
     }
 }
 
+/// Makes an empty store of long values, whose index grows.
+fn growing(data_units: u64) -> Filled {
+    Filled::new(&Setup {
+        semantics: Semantics::Store,
+        buckets: 64,
+        data_units,
+        grows: true,
+        value_bytes_max: 128 << 10,
+        ..Setup::default()
+    })
+}
+
 /// Proves that after a pass in vain, a store with more free space takes as many items as one
 /// without such a pass.
 #[test]
 fn a_compaction_without_success_refuses_no_item_once_more_space_is_free() {
     let taken = [false, true].map(|vain| {
-        let setup = Setup {
-            semantics: Semantics::Store,
-            buckets: 64,
-            data_units: 1 << 17,
-            grows: true,
-            value_bytes_max: 128 << 10,
-            ..Setup::default()
-        };
-        let mut store = Filled::new(&setup);
+        let mut store = growing(1 << 17);
         let filled = store.take(40);
         let delete = |store: &mut Filled, which: fn(u64) -> bool| {
             let numbers = (0..filled).map(u64::to_le_bytes);
@@ -226,15 +230,7 @@ fn a_sparse_store_stops_compacting_when_that_changes_nothing() {
 /// for others.
 #[test]
 fn an_item_for_which_too_little_is_free_moves_nothing() {
-    let setup = Setup {
-        semantics: Semantics::Store,
-        buckets: 64,
-        data_units: 1 << 17,
-        grows: true,
-        value_bytes_max: 128 << 10,
-        ..Setup::default()
-    };
-    let mut store = Filled::new(&setup);
+    let mut store = growing(1 << 17);
     for number in 0..store.take(40) {
         if number % 20 == 7 {
             store.delete(&number.to_le_bytes());
@@ -253,15 +249,7 @@ fn an_item_for_which_too_little_is_free_moves_nothing() {
 /// meanwhile.
 #[test]
 fn upkeep_makes_space_for_a_refused_value() {
-    let setup = Setup {
-        semantics: Semantics::Store,
-        buckets: 64,
-        data_units: 1 << 19,
-        grows: true,
-        value_bytes_max: 128 << 10,
-        ..Setup::default()
-    };
-    let mut store = Filled::new(&setup);
+    let mut store = growing(1 << 19);
     for number in 0..store.take(16) {
         if number % 2 == 0 {
             store.delete(&number.to_le_bytes());

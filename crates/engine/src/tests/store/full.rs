@@ -152,3 +152,28 @@ fn a_kept_store_never_overwrites_in_place() {
     assert_eq!(partition.get(Field::ItemsOverwritten), 0);
     assert_eq!(partition.get(Field::ItemsInserted), 4);
 }
+
+#[test]
+fn main_buckets_hold_most_items_of_a_full_store_and_a_tenth_of_spare_ones_suffices() {
+    let geometry = Setup {
+        buckets: 64,
+        data_units: 1 << 20,
+        grows: true,
+        semantics: Semantics::Store,
+        ..Setup::default()
+    };
+    let cache = geometry.cache();
+    let client = &mut Client::new(&cache, 0);
+    let mut number = 0u64;
+    while client.set(&number.to_le_bytes(), &[1; 16]) == Outcome::Stored {
+        number += 1;
+    }
+    let stats = cache.stats();
+    let space = stats.item_bytes_live as f64 / (geometry.data_units * 8) as f64;
+    let (main, chained) = cache.entries_in_main_and_spare();
+    let in_main = main as f64 / (main + chained) as f64;
+    let lines = (main + 2 * chained) as f64 / (main + chained) as f64;
+    println!("{space:.3} of the space, {in_main:.3} in main buckets, {lines:.3} lines, {stats:?}");
+    assert!(in_main >= 0.93 && lines <= 1.1, "{in_main} {lines}");
+    assert!(stats.spare_buckets_used <= stats.spare_buckets);
+}
