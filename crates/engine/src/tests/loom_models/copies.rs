@@ -104,8 +104,8 @@ fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
     });
 }
 
-/// Covers the orderings of `Walkers` for a walk in several steps, and that neither waits for the other forever,
-/// although the walk begins inside of a batch, which the shrinking worker has waited for.
+/// Covers the orderings of `Walkers` for a walk in several steps, and that neither thread waits for the
+/// other forever, although the walk begins inside of a batch, which the shrinking worker has waited for.
 #[test]
 fn loom_a_walk_beside_a_bucket_that_is_merged_has_its_item() {
     model(|| {

@@ -142,7 +142,8 @@ impl Filled {
     }
 }
 
-/// Runs histories of many kinds and items of many sizes, then some upkeep: after that the index has returned the space that it had taken for many small items.
+/// Runs histories of many kinds and items of many sizes, then some upkeep. After that the index has
+/// returned the space that it had taken for many small items.
 #[test]
 fn a_nearly_empty_store_takes_as_much_as_a_fresh_one() {
     let largest = (DATA_UNITS * 8 / ITEM_SHARE) as usize - 64;
