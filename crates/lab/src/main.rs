@@ -12,7 +12,6 @@ mod harness;
 mod kernel;
 mod limits;
 mod network;
-mod parts;
 mod popularity;
 mod report;
 mod results;

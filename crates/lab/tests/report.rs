@@ -76,7 +76,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_section_is_run_kept_and_drawn() {
+fn a_section_is_run_saved_and_drawn() {
     let bench = Bench::new("well", &writes(RECORDS));
     let output = bench.run(&["--only", SECTION]);
     assert!(output.status.success(), "{}", said(&output));
@@ -89,7 +89,7 @@ fn a_section_is_run_kept_and_drawn() {
 }
 
 #[test]
-fn what_was_measured_is_drawn_again_without_measuring() {
+fn reuse_draws_without_measuring() {
     let bench = Bench::new("again", &writes(RECORDS));
     assert!(bench.run(&["--only", SECTION]).status.success());
     let first = bench.read("index.html");

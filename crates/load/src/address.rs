@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn addresses_are_read_with_default_ports() {
         assert_eq!(host("memcached://127.0.0.1:99"), "127.0.0.1:99");
         assert_eq!(host("memcached+udp://localhost"), "localhost:11211");
         assert_eq!(host("redis://[::1]"), "[::1]:6379");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_read() {
         assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("200us"), Ok(Duration::from_micros(200)));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes() {
+    fn prefixes_are_read() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(prefix("10.0.0.9/24"), Ok((address("10.0.0.9"), 24)));
         assert_eq!(prefix("fd00::9/128"), Ok((address("fd00::9"), 128)));

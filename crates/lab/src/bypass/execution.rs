@@ -16,7 +16,7 @@ use micanite_wire::native::{self as wire, Header, Kind, Opcode, Requests};
 use super::stage::send_back;
 use crate::Result;
 use crate::generator::packets::VALUE_BYTES;
-use crate::parts::{self, NOW_S};
+use crate::harness::in_process::{self, NOW_S};
 
 /// A worker with all the items.
 pub(super) struct Execution {
@@ -27,9 +27,9 @@ pub(super) struct Execution {
 
 impl Execution {
     pub fn new(items: u64) -> Result<Self> {
-        let server = parts::server(1, "2g")?;
+        let server = in_process::server(1, "2g")?;
         let mut worker = server.shared.cache.worker(0).ok_or("a worker is in use")?;
-        parts::fill(&server.shared.cache, &mut worker, items);
+        in_process::fill(&server.shared.cache, &mut worker, items);
         let native = server.shared.native.as_ref().ok_or("no native protocol")?;
         Ok(Self { cookies: Cookies::new(native.cookie_key), server, worker })
     }

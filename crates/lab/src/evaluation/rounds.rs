@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_left_out() {
+    fn missing_figures_are_left_out() {
         let figures = |per_second, per_core_second| Figures {
             per_second,
             per_core_second,

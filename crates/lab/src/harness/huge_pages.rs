@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_what_was_added() {
+    fn huge_percent_counts_added_memory_only() {
         let rollup = "Rss:  99 kB\nAnonymous:         300 kB\nAnonHugePages:    150 kB\n";
         let now = Resident { all: bytes_of(rollup, "Anonymous:"), huge: bytes_of(rollup, "AnonHugePages:") };
         assert_eq!((now.all, now.huge), (300 << 10, 150 << 10));
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory() {
+    fn resident_memory_is_read() {
         assert!(Resident::now().unwrap().all > 0);
     }
 }

@@ -6,7 +6,8 @@
 //! | `process.rs` | a started program: its log, waiting until it is ready, pausing, its end |
 //! | `namespace.rs` | network namespaces, and cables between them |
 //! | `servers.rs` | servers on the loopback interface |
-//! | `peers.rs` | where the binaries of other servers are |
+//! | `in_process.rs` | a server in this process, without sockets |
+//! | `peers.rs` | binaries of other servers, and servers at addresses |
 //! | `filler.rs` | storing items over TCP before the clock runs |
 //! | `system.rs` | CPUs, priorities, CPU time of processes |
 //! | `allocator.rs`, `huge_pages.rs` | huge pages for the peers, and whether they got them |
@@ -14,6 +15,7 @@
 mod allocator;
 pub(crate) mod filler;
 pub(crate) mod huge_pages;
+pub(crate) mod in_process;
 pub(crate) mod launch;
 pub(crate) mod namespace;
 pub(crate) mod peers;

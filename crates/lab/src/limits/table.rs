@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_in_place_leaves_the_table_whole() {
+    fn a_set_in_place_keeps_all_items() {
         let table = Table::<8, 7>::filled(ITEMS as usize, 0.8, Placement::Packed).unwrap();
         finds_all::<8, 7, Minimum, true>(&table);
         finds_all::<8, 7, Minimum, false>(&table);

@@ -19,8 +19,8 @@ use micanite_workload::Popularity;
 use super::Options;
 use crate::Result;
 use crate::generator::packets::{Packets, Protocol, Shape, Terms};
+use crate::harness::in_process::{self, NOW_S};
 use crate::harness::system;
-use crate::parts::{self, NOW_S};
 use crate::results::measurement::Measurement;
 
 /// Start of the cases' names.
@@ -77,7 +77,7 @@ struct Server {
 
 impl Server {
     fn new(items: u64) -> Result<Self> {
-        let state = parts::server(WORKERS, "1g")?;
+        let state = in_process::server(WORKERS, "1g")?;
         let cache = Arc::clone(&state.shared.cache);
         let native = state.shared.native.as_ref().ok_or("no native protocol")?;
         let peer = SocketAddr::from(([127, 0, 0, 1], 9));
@@ -103,7 +103,7 @@ impl Server {
     fn fill(&self) -> Result<()> {
         for worker in &self.workers {
             let mut worker = worker.lock().map_err(|_| "a worker has panicked")?;
-            parts::fill(&self.state.shared.cache, &mut worker, self.items);
+            in_process::fill(&self.state.shared.cache, &mut worker, self.items);
         }
         Ok(())
     }

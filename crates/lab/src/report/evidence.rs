@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_written_leaves_nothing() {
+    fn failed_writes_leave_no_file() {
         let folder = std::env::temp_dir().join(format!("micanite-files-{}", std::process::id()));
         // A folder is where the file should go.
         std::fs::create_dir_all(folder.join("page.html")).unwrap();

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_what_it_is() {
+    fn facts_of_the_machine_are_found() {
         let machine = Machine::this();
         assert!(
             machine.facts.iter().all(|(name, value)| !name.is_empty() && !value.is_empty()),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_has_no_version() {
+    fn missing_programs_have_no_version() {
         assert_eq!(version(Path::new("there/is/no/such/server")), None);
     }
 }

@@ -5,7 +5,7 @@ use micanite_server::native::Outbox;
 use micanite_wire::native::Status;
 
 use super::answers::Answers;
-use crate::parts::NOW_S;
+use crate::harness::in_process::NOW_S;
 
 /// Executes a batch: the engine writes values straight into the replies.
 #[inline]

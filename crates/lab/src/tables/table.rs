@@ -10,8 +10,9 @@ use micanite_workload::{Keys, Values};
 use super::answers::Answers;
 use super::maps::{Key, Map, Plain, Quick, Sharded, Value};
 use super::{engine, maps};
+use crate::Result;
 use crate::generator::packets::{KEY_BYTES, Terms, VALUE_BYTES};
-use crate::{Result, parts};
+use crate::harness::in_process;
 
 /// Seed of the key hash, which clients compute.
 pub(super) const HASH_SEED: u64 = 5;
@@ -129,7 +130,7 @@ impl Tables {
         let taken: Option<Vec<_>> = (0..workers).map(|number| cache.worker(number)).collect();
         let mut taken = taken.ok_or("a worker is in use")?;
         for worker in &mut taken {
-            parts::fill(&cache, worker, items);
+            in_process::fill(&cache, worker, items);
         }
         let partitions = cache.layout().partitions;
         let owner = |partition| cache.route(partition).map_or(0, |route| route.owner);

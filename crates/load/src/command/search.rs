@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds() {
+    fn bounds_are_read() {
         assert_eq!("1%".parse(), Ok(Bound::Loss(0.01)));
         assert_eq!("500us".parse(), Ok(Bound::P99(Duration::from_micros(500))));
         for text in ["", "1", "0us", "x%", "200%", "-1ms"] {

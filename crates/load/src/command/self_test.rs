@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_measures_something() {
+    fn self_test_measures_every_protocol() {
         // A machine may stand still for as long as one of its four parts takes.
         let measures = || {
             let abilities = self_test(&Plan::new(Vec::new()));

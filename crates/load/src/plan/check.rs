@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_a_hint() {
+    fn impossible_plans_are_refused_with_a_hint() {
         assert!(plan(&[]).check().is_err());
         assert!(plan(&["redis://x", "memcached://x"]).check().is_err());
         assert!(refused(|plan| plan.connections = 0).contains("--connections"));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile() {
+    fn malformed_profiles_are_refused() {
         for text in [
             "steps:",
             "steps:1",

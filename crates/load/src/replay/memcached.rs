@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
+    fn lines_are_understood() {
         let reply = |text: &str, reads| understood(text.as_bytes(), reads);
         assert_eq!(reply("VALUE key 0 12", true), Some(Line::Value(12, 0)));
         assert_eq!(reply("VALUE key 0 12 7", true), Some(Line::Value(12, 7)));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_there_is_to_say() {
+    fn warnings_name_frames_that_went_wrong() {
         let mut report = report("xdp:eth0");
         assert_eq!(report.line(), "7 received, 8 copied, 0 reused, 1 not sent");
         assert!(report.warnings().is_empty());

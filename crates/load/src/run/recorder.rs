@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_counts_with_the_time_it_waited() {
+    fn lost_requests_count_with_their_waiting_time() {
         let mut recorder = Recorder::new(0..1000);
         recorder.answered(0, 10, &READ);
         recorder.lost(0, 5000);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_kept_if_it_is_wanted() {
+    fn missed_items_are_kept_on_demand() {
         let missed = |answer: Answer, items: &[u64]| {
             let mut recorder = Recorder::new(0..1000);
             recorder.note_answer(items, &answer);

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_is_read_at_both_ends_of_the_measured_part() {
+    fn cpu_time_is_read_at_both_ends_of_the_window() {
         let mut time = ServerTime::new(10..20);
         for (now_ns, used_s) in [(9, 1.0), (10, 2.0), (15, 3.0), (19, 4.0)] {
             time.look(now_ns, || Some(used_s));

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn versions_are_found_in_replies() {
         let version = |reply: &str| version_in(reply.as_bytes());
         assert_eq!(version("VERSION 1.6.18\r\n").as_deref(), Some("1.6.18"));
         assert_eq!(version("\0\x01\0\0VERSION 1.6\r\n").as_deref(), Some("1.6"));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn requests() {
+    fn requests_are_written() {
         let mut output = Vec::new();
         Redis::push_read(&mut output, &items(), &[1]);
         assert!(output.starts_with(b"*2\r\n$3\r\nGET\r\n$8\r\n") && output.ends_with(b"\r\n"));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn removing() {
+    fn deletes_are_written_and_their_replies_read() {
         let mut output = Vec::new();
         Redis::push_delete(&mut output, 1, &items());
         assert!(output.starts_with(b"*2\r\n$3\r\nDEL\r\n$8\r\n"));

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn decimal_reverses_push_decimal() {
         for number in [0, 9, 10, 1152, 65_535] {
             let mut text = Vec::new();
             push_decimal(&mut text, number as u64);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn lines_end_with_their_newline() {
         assert_eq!(line(b"END\r\nEND"), Ok(Some(b"END\r\n".as_slice())));
         assert_eq!(line(b"EN"), Ok(None));
         assert!(line(&[b'x'; 5000]).is_err());

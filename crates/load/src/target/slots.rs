@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_parts() {
+    fn impossible_parts_are_refused() {
         let mut slots = Slots::new(1, 1);
         slots.take(Kind::Read, &[1], stamp(0));
         for (part, parts) in [(2, 2), (0, u16::MAX), (5, 3)] {

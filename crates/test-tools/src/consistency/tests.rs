@@ -71,7 +71,7 @@ fn halves_of_two_values_of_a_length_are_torn() {
 }
 
 #[test]
-fn what_was_overwritten_is_stale_and_what_was_not_written_early() {
+fn overwritten_values_are_stale_and_later_ones_early() {
     let second = first(0, first(0, 1, is_set) + 1, is_set);
     let history = after(0, second);
     let before = history.before(0, 0);
@@ -84,7 +84,7 @@ fn what_was_overwritten_is_stale_and_what_was_not_written_early() {
 }
 
 #[test]
-fn what_was_seen_is_not_older_the_next_time() {
+fn values_never_get_older() {
     let (one, two) = (first(0, 1, is_set), first(0, first(0, 1, is_set) + 1, is_set));
     let history = after(0, one);
     while history.issue(0).0 < two {}
@@ -122,7 +122,7 @@ fn an_item_is_missing_only_for_a_reason() {
 }
 
 #[test]
-fn nothing_is_there_after_its_time() {
+fn expired_values_are_refused() {
     let expires = first(0, 1, |operation| matches!(operation, Operation::SetExpiring { .. }));
     let history = after(0, expires);
     let (value, flags) = value(0, expires, Some(1000));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_page_of_a_directory_stays() {
+    fn datagrams_other_than_directory_pages_are_unchanged() {
         let whole = page(0, &[4000, 4001, 4001]);
         let mut cut = whole[..whole.len() - 8].to_vec();
         let mut requests = whole.clone();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_share_does_not_change_what_another_does() {
+    fn faults_are_drawn_independently() {
         let options = options();
         let without_loss = Options { loss: 0.0, ..options.clone() };
         let pairs = decisions(&options, 1000).into_iter().zip(decisions(&without_loss, 1000));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_unless_asked() {
+    fn no_faults_by_default() {
         let (loss, duplicate, reorder, delay_ms) = (0.0, 0.0, 0.0, 0.0);
         let options = Options { loss, duplicate, reorder, delay_ms, ..options() };
         let all = decisions(&options, 1000);

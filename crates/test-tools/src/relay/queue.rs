@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn queue_is_bounded() {
         let (mut queue, start) = (Queue::default(), Instant::now());
         let way = Way::ToServer { client: 0, port: 1 };
         let taken = (0..WAITING_MAX + 5).filter(|_| queue.push(start, way, &[]));

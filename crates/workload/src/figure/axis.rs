@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_shown() {
+    fn axes_without_values_have_ticks() {
         for axis in [Axis::log("x"), Axis::linear("x")] {
             assert!(!axis.range([f64::NAN].into_iter()).ticks.is_empty());
         }

@@ -248,7 +248,7 @@ mod tests {
 
     /// Found by YCSB's workload D over pipelines: 3 % of its reads came before what they asked for.
     #[test]
-    fn what_may_be_in_flight_still_is_not_read() {
+    fn items_in_flight_are_not_read() {
         let mut requests = requests(Popularity::Latest, mix(0.5, 1), 3, 1).in_flight(8);
         let mut written = Vec::new();
         for _ in 0..2000 {

@@ -24,11 +24,11 @@ pub mod fuzz;
 mod generate;
 mod open;
 mod prefix;
-mod printed;
 mod progress;
 mod request;
 pub mod simulate;
 mod stats;
+mod stdout;
 mod unpack;
 
 pub use cat::{CatOptions, cat};

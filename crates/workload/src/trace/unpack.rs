@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_cut_off_is_said_behind_what_is_there() {
+    fn damage_is_reported_behind_readable_requests() {
         let text = text(2 * CHUNK_BYTES);
         let mut packed = zstd::encode_all(&text[..], 1).unwrap();
         let cut = packed[..packed.len() - 3].to_vec();
@@ -167,13 +167,16 @@ mod tests {
         let packed = zstd::encode_all(&text(64 * CHUNK_BYTES)[..], 1).unwrap();
         let (gone_to, gone) = sync_channel::<()>(0);
         /// Tells when the thread lets go of it.
-        struct Told(io::Cursor<Vec<u8>>, #[expect(dead_code, reason = "dropped with it")] SyncSender<()>);
-        impl Read for Told {
+        struct DropSignal(
+            io::Cursor<Vec<u8>>,
+            #[expect(dead_code, reason = "dropped with it")] SyncSender<()>,
+        );
+        impl Read for DropSignal {
             fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
                 self.0.read(to)
             }
         }
-        let mut reader = zstd(BufReader::new(Told(io::Cursor::new(packed), gone_to))).unwrap();
+        let mut reader = zstd(BufReader::new(DropSignal(io::Cursor::new(packed), gone_to))).unwrap();
         assert!(!reader.fill_buf().unwrap().is_empty());
         drop(reader);
         assert!(gone.recv().is_err());

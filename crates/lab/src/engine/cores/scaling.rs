@@ -73,7 +73,7 @@ mod tests {
     use super::numbers;
 
     #[test]
-    fn one_and_all_are_among_the_numbers() {
+    fn numbers_of_cores_include_one_and_all() {
         assert_eq!(numbers(1), [1]);
         assert_eq!(numbers(2), [1, 2]);
         assert_eq!(numbers(6), [1, 2, 4, 6]);

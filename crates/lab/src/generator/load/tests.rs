@@ -146,7 +146,7 @@ fn a_wrong_checksum_ends_the_run() {
 }
 
 #[test]
-fn a_late_reply_to_what_was_delivered_before_is_nothing_to_what_is_delivered_now() {
+fn late_replies_to_an_earlier_delivery_are_ignored() {
     let (mut client, mut before) = (client(), requests(51));
     send(&mut client, &mut before, 51);
     echo(&mut client, |number| number % 50 != 0);

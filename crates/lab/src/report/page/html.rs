@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_the_data_is_markup() {
+    fn data_is_escaped() {
         let hostile = Table {
             title: "<b>".to_owned(),
             columns: vec!["\"a\" & b".to_owned()],

@@ -35,7 +35,7 @@ pub(crate) fn table() -> Result<Table, String> {
 fn range(values: &[f64]) -> String {
     use micanite_workload::figure::short;
     match *values {
-        [low, high] if low == 0.0 => format!("< {}", short(high)),
+        [0.0, high] => format!("< {}", short(high)),
         [low, high] => format!("{} to {}", short(low), short(high)),
         [value] => short(value),
         _ => String::new(),

@@ -42,7 +42,7 @@ fn the_raw_data_in_the_page_is_what_it_was_made_of() {
 }
 
 #[test]
-fn what_failed_or_is_lacking_is_said() {
+fn failures_and_missing_hardware_are_shown() {
     let failed = Ran { failed: Some("it ended with status 1: no <port>".to_owned()), json: None, ..ran() };
     let lacking = Ran { lacks: Some("there is no NIC".to_owned()), json: None, ..ran() };
     let evidence = evidence(vec![measured("one", failed), measured("two", lacking)]);

@@ -152,7 +152,7 @@ mod tests {
     use super::last_line;
 
     #[test]
-    fn the_last_line_is_the_one_that_a_person_would_see() {
+    fn overwritten_lines_are_not_the_last_line() {
         assert_eq!(last_line(""), "nothing said yet");
         assert_eq!(last_line("note: a\nfilling: 10 %   \rfilling: 20 %   "), "filling: 20 %");
         assert_eq!(last_line("one\ntwo\n\n"), "two");

@@ -7,7 +7,7 @@ fn strings(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn commands_are_shown_as_one_would_type_them() {
+fn commands_are_shown_for_a_shell() {
     let program = Path::new("target/release/micanite-lab");
     let text = typed(program, &strings(&["server", "--case", "a b", "it's", ""]));
     assert_eq!(text, "target/release/micanite-lab server --case 'a b' 'it'\\''s' ''");
@@ -31,7 +31,7 @@ fn notes_are_kept_once() {
 }
 
 #[test]
-fn what_a_failed_command_has_measured_is_kept() {
+fn results_of_a_failed_command_are_kept() {
     use std::os::unix::process::ExitStatusExt;
     let failed = Ended::Failed(std::process::ExitStatus::from_raw(256));
     let (json, reason) = outcome(&failed, "a part was not measured\n", || Ok(serde_json::json!([1])));
@@ -59,7 +59,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn the_result_is_the_file_of_its_name_or_the_only_one() {
+fn results_are_found_by_name_or_as_the_only_file() {
     let folder = Folder::new("result");
     let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).unwrap();
     let read = || result(&folder.0, "ours", &folder.0.join("kept"));

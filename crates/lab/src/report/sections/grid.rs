@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_nothing_has_no_ratio() {
+    fn records_without_peer_have_no_ratio() {
         let records = records();
         let table = ratios(&records, "title");
         assert_eq!(table.rows.len(), 1);

@@ -68,7 +68,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_is_read_has_been_deleted() {
+    fn reads_follow_deletes_of_their_items() {
         let mut items = Invalidated::new(Ring::part(100, 40, (0, 1)));
         let mut random = Random::new(2);
         let mut gone = HashSet::new();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_counted() {
+    fn lines_that_are_no_request_are_counted() {
         let mut reader = reader(
             "key,op,size,op_count\nk,GET,1,1\nk,INCR,1,1\nk,GET,1,0\nk,GET,x,1\n,GET,1,1\nk,GET\nk,SET,2,1\n",
         )

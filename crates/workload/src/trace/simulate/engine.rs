@@ -193,7 +193,7 @@ impl EngineCache {
         let expiry = Expiry(expiry_s);
         let request =
             Request { hash: self.worker.cache().hash(key), key, operation: Operation::Touch { expiry } };
-        let mut last = Last(None);
+        let mut last = LastOutcome(None);
         self.worker.execute(&[request], self.now_s, &mut last);
         last.0 == Some(Outcome::Touched)
     }
@@ -228,9 +228,9 @@ impl Key {
 }
 
 /// Keeps how a request ended.
-struct Last(Option<Outcome>);
+struct LastOutcome(Option<Outcome>);
 
-impl ReplySink for Last {
+impl ReplySink for LastOutcome {
     fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
         None
     }

@@ -41,8 +41,8 @@ pub use simulation::{Case, MissRatio, Rules, Simulation, share_that_fits};
 pub use size::Size;
 
 use crate::trace::open::Format;
-use crate::trace::printed::Printed;
 use crate::trace::progress::{Progress, Reading};
+use crate::trace::stdout::Stdout;
 use crate::trace::{Failure, open};
 
 /// The sizes if nobody says which, in percent of the bytes of all keys and values.
@@ -148,7 +148,7 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     if trace.reads_kept == 0 {
         return Err(Failure::new("no key that is read is in the sample: raise --sample, or --memory"));
     }
-    let mut to = Printed::new();
+    let mut to = Stdout::new();
     to.print(&described(options, &trace))?;
     let simulation = Simulation::new(&trace, rules, &policies);
     let cases: Vec<_> =

@@ -6,7 +6,7 @@ use crate::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::policy::{Accounting, Policy};
 use super::simulation::MissRatio;
-use super::size::Shown;
+use super::size::HumanSize;
 
 /// A line per policy and size.
 pub(crate) fn csv(ratios: &[MissRatio]) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn table(
     text.push('\n');
     for bytes in sizes {
         let share = bytes as f64 / footprint_bytes.max(1) as f64 * 100.0;
-        let _ = write!(text, "{:>10} {:>8.4} %", Shown(bytes), Digits(share));
+        let _ = write!(text, "{:>10} {:>8.4} %", HumanSize(bytes), Digits(share));
         for policy in &policies {
             let here = ratios.iter().find(|ratio| ratio.case.bytes == bytes && ratio.case.policy == *policy);
             let _ = match here {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn csv_table_and_figure_have_all_ratios() {
         let ratios = [
             ratio(Policy::Lru, 1 << 20, 0.5),
             ratio(Policy::Lru, 2 << 20, 0.25),

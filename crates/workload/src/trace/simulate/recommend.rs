@@ -6,7 +6,7 @@ use micanite_engine::limits::MEMORY_BYTES_MIN;
 use super::compact::Compact;
 use super::policy::Policy;
 use super::simulation::{Case, MissRatio, Simulation};
-use super::size::Shown;
+use super::size::HumanSize;
 use crate::trace::Failure;
 
 /// The recommended memory misses at most this much more than unlimited memory: a share of that,
@@ -122,7 +122,7 @@ impl Recommendation {
             "With {bytes} of memory (-m{eviction}), {misses} of the reads miss; doubling it saves {saved} \
              points, half of it costs {lost}. With memory without an end {least} would miss.\n\
              Recommended: {bytes}, {why}.",
-            bytes = Shown(memory.case.bytes),
+            bytes = HumanSize(memory.case.bytes),
             eviction = eviction(memory.case.policy),
             misses = percent(memory.objects),
             saved = points(memory.objects - double.objects),

@@ -53,9 +53,9 @@ impl FromStr for Size {
 }
 
 /// Bytes in a unit that leaves three digits.
-pub(crate) struct Shown(pub u64);
+pub(crate) struct HumanSize(pub u64);
 
-impl fmt::Display for Shown {
+impl fmt::Display for HumanSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         let Some((unit, bytes)) = units.iter().find(|(_, bytes)| self.0 >= *bytes) else {
@@ -103,7 +103,7 @@ mod tests {
         for (bytes, text) in
             [(7, "7 B"), (1 << 10, "1 KiB"), (3 << 29, "1.5 GiB"), (292_272, "285 KiB"), (29_227, "28.5 KiB")]
         {
-            assert_eq!(Shown(bytes).to_string(), text);
+            assert_eq!(HumanSize(bytes).to_string(), text);
         }
     }
 }

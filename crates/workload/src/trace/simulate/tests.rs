@@ -58,7 +58,7 @@ fn skewed(requests: u64) -> Vec<Request<'static>> {
 }
 
 #[test]
-fn what_writes_deletes_and_expires_is_done_as_the_trace_has_it() {
+fn writes_deletes_and_expiries_follow_the_trace() {
     let with_expiry = |request: Request<'static>, expiry_s| Request { expiry_s: Some(expiry_s), ..request };
     use Operation::{Add, Delete, Get, GetAndTouch, Replace, Set, Touch};
     let requests = vec![
@@ -90,7 +90,7 @@ fn what_writes_deletes_and_expires_is_done_as_the_trace_has_it() {
 
 /// Counters and lengthened values expire when they would have, whatever another request said.
 #[test]
-fn what_says_no_expiry_has_not_that_of_another_request() {
+fn requests_without_expiry_keep_none_of_another() {
     let with_expiry = |request: Request<'static>, expiry_s| Request { expiry_s: Some(expiry_s), ..request };
     use Operation::{Append, Get, Increment, Set};
     let requests = vec![
@@ -209,7 +209,7 @@ fn a_sample_misses_as_often_as_all() {
 }
 
 #[test]
-fn what_does_not_fit_is_sampled() {
+fn traces_beyond_the_memory_are_sampled() {
     let requests = skewed(100_000);
     let bounds = Bounds { bytes_max: 300_000, ..Bounds::default() };
     let trace = compact(requests, bounds);
@@ -261,7 +261,7 @@ fn recommended(requests: Vec<Request<'static>>) -> Recommendation {
 }
 
 #[test]
-fn what_is_recommended_makes_sense() {
+fn recommendations_state_memory_and_reason() {
     // One object, again and again.
     let one = recommended((0..1000).map(|at| request(at, Operation::Get, 7, 100)).collect());
     assert_eq!(one.memory.expect("some").map(|ratio| ratio.counts.misses), [1; 3]);

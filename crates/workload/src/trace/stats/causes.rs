@@ -76,14 +76,14 @@ impl MissCauses {
         };
         let key_bytes = u8::try_from(request.key_bytes).unwrap_or(u8::MAX);
         let expiry_s = request.lifetime_s();
-        let mut item = Asked { cache: &mut self.cache, hash, key_bytes, state, now_s, expiry_s };
+        let mut item = KeyInCache { cache: &mut self.cache, hash, key_bytes, state, now_s, expiry_s };
         let was_there = look_aside(kind, &mut item);
         kind.reads().then_some(if was_there { Read::Hit } else { before })
     }
 }
 
 /// The key of a request.
-struct Asked<'a> {
+struct KeyInCache<'a> {
     cache: &'a mut EngineCache,
     hash: u64,
     key_bytes: u8,
@@ -93,7 +93,7 @@ struct Asked<'a> {
     expiry_s: Option<u32>,
 }
 
-impl Item for Asked<'_> {
+impl Item for KeyInCache<'_> {
     fn read(&mut self) -> bool {
         self.cache.get(self.hash, self.key_bytes)
     }
@@ -138,7 +138,7 @@ impl Item for Asked<'_> {
     }
 }
 
-impl Asked<'_> {
+impl KeyInCache<'_> {
     /// The second at which its life ends that begins now; 0 for never.
     fn end_s(&self) -> u32 {
         match self.state.expiry_s {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_before_is_the_cause() {
+    fn causes_follow_from_earlier_requests() {
         use Operation::{Delete, Get, Set};
         let (size, no) = (Some(100), None);
         let told = reads(&[
@@ -210,7 +210,7 @@ mod tests {
     /// Nobody has stored it before, so that nothing else is to blame: not what is deleted or changed
     /// without being there, and not a read whose size is not told, which fills nothing.
     #[test]
-    fn what_was_never_there_is_missed_for_that() {
+    fn first_reads_are_compulsory_misses() {
         use Operation::{Append, Delete, Get, Increment, Replace, Touch};
         for operation in [Delete, Replace, Append, Increment, Touch, Get] {
             let bytes = (operation != Get && operation != Delete).then_some(50);
@@ -247,7 +247,7 @@ mod tests {
 
     /// The engine knows whole seconds only.
     #[test]
-    fn what_has_expired_within_a_second_has_expired() {
+    fn items_expire_in_the_second_of_their_end() {
         let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
         let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
         let mut ask = |operation, since_ms| {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_missed_for_want_of_memory() {
+    fn evicted_items_are_capacity_misses() {
         let mut causes = MissCauses::new(64 << 20, 0.01).unwrap();
         let mut missed = 0;
         for round in 0..2 {

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::trace::open::{Format, Opened};
-use crate::trace::printed::Printed;
 use crate::trace::progress::Reading;
 use crate::trace::simulate::Size;
+use crate::trace::stdout::Stdout;
 use crate::trace::{Failure, open};
 use gather::{Gathered, Question};
 
@@ -100,7 +100,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 pub fn stats(options: &StatsOptions) -> Result<(), Failure> {
     let mut opened = open(&options.file, options.format)?;
     let gathered = read(options, &mut opened)?;
-    let mut to = Printed::new();
+    let mut to = Stdout::new();
     to.print(&heading(options, &gathered))?;
     to.print(&tables::text(&gathered, options.prefixes))?;
     for remark in &gathered.remarks {

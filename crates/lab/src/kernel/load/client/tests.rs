@@ -113,7 +113,7 @@ fn an_open_loop_sends_what_is_due() {
 }
 
 #[test]
-fn misses_are_answers_and_what_is_lost_is_found_when_it_is_late() {
+fn misses_count_as_answers_and_late_requests_as_lost() {
     let (mut client, mut ring, mut tally) = (client(), ring(&[Kind::Get; 256]), Tally::default());
     issue(&mut client, &mut ring, Pace::Closed(64), &mut tally);
     answer(&mut client, |at, request| match at % 4 {

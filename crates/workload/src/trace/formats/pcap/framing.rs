@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_a_value_loses_nothing() {
+    fn gaps_inside_values_lose_no_request() {
         let (mut inflow, mut messages) = (Framing::default(), Vec::new());
         inflow.feed(b"5a\nx", |bytes, is_lost| take(bytes, is_lost, &mut messages));
         assert!(!inflow.lose(4));

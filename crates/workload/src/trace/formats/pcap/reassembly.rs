@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_not_waited_for() {
+    fn acknowledged_gaps_are_not_waited_for() {
         let mut stream = started(100);
         assert_eq!(text(&mut stream, &[(102, b"c", 0)]), "");
         stream.acknowledge(103);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_captured_of_a_segment_is_missing() {
+    fn uncaptured_parts_of_segments_are_missing() {
         let mut stream = Reassembly::default();
         assert_eq!(text(&mut stream, &[(7, b"ab", 3), (12, b"f", 0), (9, b"cdefgh", 0)]), "ab...fgh");
         stream.acknowledge(1 << 31);

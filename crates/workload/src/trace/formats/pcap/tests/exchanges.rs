@@ -195,7 +195,7 @@ fn a_reply_may_be_captured_before_it_is_split() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_captures_are_refused() {
     let failure = |bytes: &[u8]| {
         let bytes = Box::new(std::io::Cursor::new(bytes.to_vec()));
         Pcap::new(bytes, "x".to_owned(), SERVER_PORT).err().unwrap().reason

@@ -36,7 +36,7 @@ fn all() -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_wrong_with_a_whole_one() {
+fn whole_captures_have_no_remarks() {
     assert_eq!(without(&[], Form::PLAIN), (all(), Vec::new()));
 }
 

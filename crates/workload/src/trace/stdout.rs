@@ -5,11 +5,11 @@ use std::io::{self, Write as _};
 use crate::trace::Failure;
 
 /// The standard output. When nobody reads any more, the rest is not printed, and nothing is lost.
-pub(crate) struct Printed {
+pub(crate) struct Stdout {
     is_closed: bool,
 }
 
-impl Printed {
+impl Stdout {
     pub fn new() -> Self {
         Self { is_closed: false }
     }

@@ -1,4 +1,4 @@
-//! A server's parts without its sockets: for loops that feed them from elsewhere.
+//! A server in this process without sockets, for loops that feed it from memory.
 
 use std::sync::Arc;
 
@@ -48,14 +48,14 @@ pub(crate) fn fill(cache: &Cache, worker: &mut Worker, items: u64) {
             Operation::Store { condition: Condition::Always, value: &value, flags: 0, expiry: Expiry::NEVER };
         let key = &key[..];
         let request = Request { hash, key, operation };
-        worker.execute(&[request], NOW_S, &mut Nothing);
+        worker.execute(&[request], NOW_S, &mut Discard);
     }
 }
 
-/// Takes no values.
-struct Nothing;
+/// Drops every reply.
+struct Discard;
 
-impl ReplySink for Nothing {
+impl ReplySink for Discard {
     fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
         None
     }
