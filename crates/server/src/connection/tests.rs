@@ -109,7 +109,7 @@ fn long_bodies_wait_for_their_turn_and_all_arrive() {
         })
         .into();
     assert_eq!(bench.turn(&mut connections[0], true), Next::Read);
-    let bytes = (1 << 20) + 3;
+    let bytes = set("b", 1 << 20).len();
     for waiting in &mut connections[1..] {
         assert_eq!(bench.turn(waiting, true), Next::Wait { bytes });
         assert_eq!(bench.turn(waiting, false), Next::Wait { bytes });

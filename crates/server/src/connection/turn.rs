@@ -256,8 +256,8 @@ impl<S: ByteStream> Connection<S> {
         is_over.then(|| self.again(turn))
     }
 
-    /// Takes a value buffer for a long body. Replies go first, so that nobody holds a value
-    /// buffer and waits for another.
+    /// Takes a value buffer for a request that is longer than the scratch input. Replies go first, so
+    /// that no connection holds a value buffer and waits for another.
     fn need_body(&mut self, bytes: usize, turn: &mut Turn<'_, '_>) -> Option<Next> {
         if !self.flush(turn) {
             return Some(Next::Write);
@@ -268,16 +268,17 @@ impl<S: ByteStream> Connection<S> {
         let Some(mut buffer) = turn.buffers.values.take(bytes) else {
             return Some(Next::Wait { bytes });
         };
-        let input = &turn.buffers.input[turn.from..turn.to];
-        let begun = self.session.begin_body(input, buffer.bytes_mut());
-        turn.from += begun.consumed;
-        self.body = Some(Body { buffer, filled: begun.filled });
+        let filled = turn.unprocessed();
+        let received = &turn.buffers.input[turn.from..turn.to];
+        buffer.bytes_mut()[..filled].copy_from_slice(received);
+        turn.from = turn.to;
+        self.body = Some(Body { buffer, filled });
         self.progress_ms = turn.now_ms;
         self.held_since_ms = turn.now_ms;
         None
     }
 
-    /// Reads the long body; executes the store when it is complete.
+    /// Reads the rest of a long request, and processes it when it is complete.
     fn long_body(&mut self, turn: &mut Turn<'_, '_>) -> Option<Next> {
         let body = self.body.as_mut()?;
         let rest = &mut body.buffer.bytes_mut()[body.filled..];
@@ -306,11 +307,21 @@ impl<S: ByteStream> Connection<S> {
                 return None;
             }
         }
+        turn.requests_left = turn.requests_left.max(1);
         let mut output = Output::new(&mut turn.buffers.output, turn.filled);
-        let progress = self.session.end_body(body.buffer.bytes(), &mut output, turn.context);
+        let progress = self.session.process(
+            body.buffer.bytes(),
+            false,
+            &mut turn.requests_left,
+            &mut output,
+            turn.context,
+        );
         turn.filled = output.filled();
-        if let Status::NeedOutput { .. } = progress.status {
-            return (!self.flush(turn)).then_some(Next::Write);
+        if progress.consumed == 0 {
+            return match progress.status {
+                Status::NeedOutput { .. } => (!self.flush(turn)).then_some(Next::Write),
+                _ => Some(self.again(turn)),
+            };
         }
         if let Some(body) = self.body.take() {
             turn.buffers.values.give_back(body.buffer);

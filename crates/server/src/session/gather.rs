@@ -49,7 +49,7 @@ pub(super) enum Stop<'i> {
     BodyIncomplete,
     /// The turn's requests are used up.
     TurnOver,
-    /// A store whose body needs a buffer of so many bytes.
+    /// A store that needs a buffer of so many bytes.
     Body { bytes: usize },
     /// Something that is not for the engine, once the batch has run; it takes `bytes` of the
     /// input. Should it have to wait, the parser has to be put back.
@@ -263,7 +263,7 @@ impl<'i> Gather<'i> {
         let bytes = line_bytes + value_bytes + 2;
         let Some(body) = self.input.get(self.at + line_bytes..self.at + bytes) else {
             return Some(if bytes > INPUT_BYTES {
-                Stop::Body { bytes: key.len() + value_bytes + 2 }
+                Stop::Body { bytes }
             } else {
                 Stop::BodyIncomplete
             });

@@ -12,7 +12,6 @@
 
 mod answer;
 mod binary;
-mod body;
 mod gather;
 mod guard;
 #[cfg(test)]
@@ -29,7 +28,7 @@ pub(crate) use sink::count;
 
 use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
-use micanite_wire::memcache::text::{Parser, StoreVerb};
+use micanite_wire::memcache::text::Parser;
 
 use crate::configuration::Binding;
 use crate::limits::{
@@ -130,12 +129,6 @@ pub struct Session {
     swallow_bytes: u64,
     /// The request at the start of the input lacks the rest of its body.
     awaits_body: bool,
-    /// A store whose body is read into a value buffer.
-    store: Option<LongStore>,
-    /// The same for an ms: bytes of its line, which stands before its value.
-    meta_store: Option<usize>,
-    /// The same in the binary protocol.
-    binary_store: Option<binary::LongStore>,
     /// Whether the client has to say who it is.
     guard: Guard,
     /// A reply that is made in steps.
@@ -167,16 +160,6 @@ impl Protocol {
     }
 }
 
-/// The line of a store whose body does not fit a block.
-#[derive(Clone, Copy, Debug)]
-struct LongStore {
-    verb: StoreVerb,
-    key_bytes: usize,
-    flags: u32,
-    exptime: i64,
-    noreply: bool,
-}
-
 /// Why a session stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -187,10 +170,9 @@ pub enum Status {
         /// Not more than [`crate::limits::OUTPUT_BYTES`] unless a value is longer than that.
         bytes: usize,
     },
-    /// The next request is a store with a long body: [`Session::begin_body`], with a buffer of
-    /// exactly so many bytes.
+    /// The next request is a store that is longer than the largest input: come again with all of it.
     NeedBody {
-        /// Key, value and line end.
+        /// Length of the request.
         bytes: usize,
     },
     /// As many requests as one turn may have, or as many bytes as it may move within the memory.
@@ -222,11 +204,7 @@ pub enum Awaits {
 impl Session {
     /// Whether the conversation is between two requests, as far as the session knows.
     pub fn is_idle(&self) -> bool {
-        self.swallow_bytes == 0
-            && self.store.is_none()
-            && self.meta_store.is_none()
-            && self.binary_store.is_none()
-            && self.keys_done == 0
+        self.swallow_bytes == 0 && self.keys_done == 0
     }
 
     /// What the next bytes of the input are.

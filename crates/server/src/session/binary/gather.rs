@@ -49,7 +49,7 @@ pub(super) enum Stop<'i> {
     BodyIncomplete,
     /// The turn's requests are used up.
     TurnOver,
-    /// A store whose body needs a buffer of so many bytes.
+    /// A store that needs a buffer of so many bytes.
     Body { bytes: usize },
     /// Something that is not for a batch, once the batch has run; it takes `bytes` of the input.
     Aside { aside: Aside<'i>, bytes: usize },
@@ -187,7 +187,7 @@ impl<'i> Gather<'i> {
         let all = bytes + store.value_bytes;
         let Some(value) = self.input.get(self.at + bytes..self.at + all) else {
             return Some(if all > INPUT_BYTES {
-                Stop::Body { bytes: store.key.len() + store.value_bytes }
+                Stop::Body { bytes: all }
             } else {
                 Stop::BodyIncomplete
             });

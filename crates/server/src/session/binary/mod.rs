@@ -3,13 +3,10 @@
 //! The reply to a store tells the new CAS value, which the engine says of its `Meta` operations.
 
 mod answer;
-mod body;
 mod gather;
 mod sink;
 #[cfg(test)]
 mod tests;
-
-pub(super) use body::LongStore;
 
 use micanite_engine::BATCH_REQUESTS_MAX;
 use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
