@@ -212,7 +212,7 @@ fn exptime_word(words: &mut Words<'_>) -> Result<i64> {
 fn get<'a>(words: Words<'a>, cas: bool, exptime: Option<i64>) -> Result<Command<'a>> {
     let keys = words.rest();
     check_keys(keys)?;
-    if words.clone().next().is_none() {
+    if keys.iter().all(|byte| *byte == b' ') {
         return Err(BAD_FORMAT.into());
     }
     Ok(OpenGet { exptime, cas }.command(keys, true))
