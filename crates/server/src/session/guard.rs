@@ -105,9 +105,9 @@ impl Session {
         Progress { consumed: at + progress.consumed, ..progress }
     }
 
-    /// A client that is known says anew who it is: until that has been right, it is not known. To
-    /// ask for the mechanisms changes nothing.
-    pub(super) fn ask_again(&mut self, only_lists: bool) {
+    /// Makes a client authenticate again before it may go on. `only_lists`: it has asked only for the
+    /// mechanisms, which changes nothing.
+    pub(super) fn authenticate_again(&mut self, only_lists: bool) {
         self.guard.shut = true;
         self.guard.known = only_lists;
     }

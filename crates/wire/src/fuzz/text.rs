@@ -107,7 +107,7 @@ fn check_meta(line: &MetaLine<'_>) {
     let mut decoded = [0; base64::DECODED_BYTES_MAX];
     let key = if flags.base64 { base64::decode(line.key, &mut decoded) } else { Some(line.key) };
     let Some(key) = key else { return };
-    let reply = Reply { words: line.flag_words(), key, base64: flags.base64, now_s: 1000 };
+    let reply = Reply { fields: &flags.fields, key, base64: flags.base64, now_s: 1000 };
     let item = MetaItem::default();
     let mut out = [0; LINE_BYTES_MAX];
     for end in [

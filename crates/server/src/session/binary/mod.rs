@@ -1,113 +1,158 @@
-//! The conversation in the binary protocol: the same batches, other words.
+//! The binary protocol: its requests become requests of a batch.
 //!
-//! The reply to a store tells the new CAS value, which the engine says of its `Meta` operations.
+//! Replies to stores carry the new CAS value, which the engine describes only for its `Meta`
+//! operations.
 
-mod answer;
-mod gather;
-mod sink;
+mod operation;
+mod reply;
 #[cfg(test)]
 mod tests;
+mod unbatched;
 
-use micanite_engine::BATCH_REQUESTS_MAX;
-use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
+use micanite_engine::{BATCH_REQUESTS_MAX, Operation, Outcome, Request, ValueMeta};
+use micanite_wire::memcache::binary::reply::{SHORT_BYTES_MAX, VALUE_HEADER_BYTES_MAX};
+use micanite_wire::memcache::binary::{Command, HEADER_BYTES, Head, Step, Store, step};
+use micanite_wire::memcache::text::StoreVerb;
 
-use super::{Context, Progress, Session, Status, Unfinished};
+use super::batch::{self, Codec, Sink};
+use super::text::store_kind;
+use super::{Context, Kind};
 use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX};
-use crate::output::Output;
-use gather::{Gather, Stop};
-use sink::Sink;
+use operation::{arithmetic, delete, get, store_operation, touch};
+use unbatched::Unbatched;
 
-/// The longest reply that is no value and no statistics.
+/// Longest reply without a value, except statistics.
 const SHORT_REPLY_BYTES_MAX: usize = 280;
-/// Room that a batch keeps for replies that are no values.
-const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 /// Room for statistics, whose lines need a header each.
 const STATS_ROOM_BYTES: usize = STATS_REPLY_BYTES_MAX + 24 * (3 * STATS_PARTITIONS_MAX + 200);
 
 const _: () = assert!(SHORT_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(STATS_ROOM_BYTES <= OUTPUT_BYTES);
-// A value that came in one block of input can be answered from the output without a buffer.
-const _: () = assert!(INPUT_BYTES + BATCH_REPLY_BYTES <= OUTPUT_BYTES);
+// An empty output has room for a value that fits the input, and for all replies of its batch.
+const _: () = assert!(INPUT_BYTES + BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX <= OUTPUT_BYTES);
 
-impl Session {
-    /// As [`Session::process`].
-    pub(super) fn process_binary(
-        &mut self,
-        input: &[u8],
-        requests_left: &mut u32,
-        output: &mut Output<'_>,
-        context: &mut Context<'_>,
-    ) -> Progress {
-        let stopped = |consumed, status| Progress { consumed, status };
-        let mut gather = Gather::new(input, self.swallow(input));
-        loop {
-            let stop = gather.fill(requests_left, context);
-            let ran = run(&gather, output, context);
-            self.keys += match &ran {
-                Ok(()) => gather.requests.len(),
-                Err(unfinished) => unfinished.index,
-            };
-            if let Err(Unfinished { index, status }) = ran {
-                return stopped(gather.pending[index].at, status);
+type Batch<'i> = batch::Batch<'i, Binary>;
+type Stop<'i> = batch::Stop<Unbatched<'i>>;
+
+/// Form of a reply in the binary protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Head of the request, which the reply repeats.
+    head: Head,
+    /// A miss, or a success without a value, gets no reply.
+    quiet: bool,
+    role: Role,
+}
+
+/// Roles of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Get {
+        with_key: bool,
+    },
+    /// A touch, whose reply carries the item's flags.
+    Touch,
+    /// A delete or another write, with the verb of a store.
+    Write(Option<StoreVerb>),
+}
+
+/// The codec of the binary protocol.
+#[derive(Debug)]
+pub(super) struct Binary;
+
+impl<'i> Codec<'i> for Binary {
+    type Form = Form;
+    type Unbatched = Unbatched<'i>;
+    const SHORT_REPLY_BYTES_MAX: usize = SHORT_REPLY_BYTES_MAX;
+
+    #[inline]
+    fn parse(&mut self, batch: &mut Batch<'i>, context: &Context<'_>) -> Option<Stop<'i>> {
+        let (request, bytes) = match step(&batch.input[batch.at..]) {
+            Step::Incomplete => return Some(Stop::Incomplete),
+            Step::Command { command, head, bytes } => return add(command, head, bytes, batch, context),
+            Step::BadMagic => (Unbatched::BadMagic, 0),
+            Step::Refused { status, head, swallow_bytes, close } => {
+                (Unbatched::Refused { status, head, swallow_bytes, close }, HEADER_BYTES)
             }
-            gather.clear();
-            match stop {
-                Stop::Full => {}
-                Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
-                Stop::BodyIncomplete => {
-                    self.awaits_body = true;
-                    return stopped(gather.at, Status::NeedInput);
-                }
-                Stop::TurnOver => return stopped(gather.at, Status::TurnOver),
-                Stop::Body { .. } if context.worker.is_spent() => {
-                    return stopped(gather.at, Status::TurnOver);
-                }
-                Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
-                Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {
-                    return stopped(gather.at, Status::TurnOver);
-                }
-                Stop::Aside { .. } if context.worker.is_spent() => {
-                    return stopped(gather.at, Status::TurnOver);
-                }
-                Stop::Aside { aside, bytes } => {
-                    let room = aside.room();
-                    if output.room() < room {
-                        return stopped(gather.at, Status::NeedOutput { bytes: room });
-                    }
-                    if aside.is_administration() {
-                        context.charge_administration(requests_left);
-                    }
-                    self.answer_binary(aside, output, context);
-                    gather.at += bytes;
-                    gather.at += self.swallow(&input[gather.at..]);
-                    if self.closing {
-                        return stopped(input.len(), Status::Close);
-                    }
-                }
-            }
-        }
+        };
+        Some(Stop::Unbatched { request, bytes })
+    }
+
+    #[inline]
+    fn value_reply_bytes(_: &Form) -> usize {
+        VALUE_HEADER_BYTES_MAX
+    }
+
+    #[inline]
+    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, meta: ValueMeta) {
+        sink.begin_binary_value(index, form, meta);
+    }
+
+    #[inline]
+    fn finish(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, outcome: Outcome) {
+        sink.finish_binary(index, form, outcome);
     }
 }
 
-/// Executes what was gathered.
+/// Adds a command. Its header, extras and key take `bytes`.
 #[inline]
-fn run(gather: &Gather<'_>, output: &mut Output<'_>, context: &mut Context<'_>) -> Result<(), Unfinished> {
-    let requests = gather.requests.as_slice();
-    if requests.is_empty() {
-        return Ok(());
+fn add<'i>(
+    command: Command<'i>,
+    head: Head,
+    bytes: usize,
+    batch: &mut Batch<'i>,
+    context: &Context<'_>,
+) -> Option<Stop<'i>> {
+    let now_s = context.now_s;
+    let (key, operation, quiet, role) = match command {
+        Command::Get { key, exptime, with_key, quiet } => {
+            (key, get(exptime, now_s), quiet, Role::Get { with_key })
+        }
+        Command::Store(store) => return add_store(store, head, bytes, batch, context),
+        Command::Delete { key, cas, quiet } => (key, (delete(cas), Kind::Delete), quiet, Role::Write(None)),
+        Command::Arithmetic(by) => (by.key, arithmetic(&by, now_s), by.quiet, Role::Write(None)),
+        Command::Touch { key, exptime } => (key, (touch(exptime, now_s), Kind::Touch), false, Role::Touch),
+        other => {
+            return Some(Stop::Unbatched { request: Unbatched::Command { command: other, head }, bytes });
+        }
+    };
+    push(key, operation, Form { head, quiet, role }, bytes, batch, context);
+    None
+}
+
+/// Adds a request that takes `bytes` of the input.
+#[inline]
+fn push<'i>(
+    key: &'i [u8],
+    (operation, kind): (Operation<'i>, Kind),
+    form: Form,
+    bytes: usize,
+    batch: &mut Batch<'i>,
+    context: &Context<'_>,
+) {
+    let request = Request { hash: context.hash(key), key, operation };
+    batch.push(request, 0, kind, form);
+    batch.at += bytes;
+}
+
+/// Adds a store, if its value has come.
+#[inline]
+fn add_store<'i>(
+    store: Store<'i>,
+    head: Head,
+    bytes: usize,
+    batch: &mut Batch<'i>,
+    context: &Context<'_>,
+) -> Option<Stop<'i>> {
+    if store.value_bytes > context.worker.cache().value_bytes_max() {
+        return Some(Stop::Unbatched { request: Unbatched::TooLarge { store, head }, bytes });
     }
-    if context.worker.is_spent() {
-        return Err(Unfinished::spent(0));
-    }
-    if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
-        return Err(Unfinished::no_room(0, BATCH_REPLY_BYTES));
-    }
-    let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
-    let done = context.execute(requests, &mut sink);
-    let bytes = sink.bytes_needed();
-    match done == requests.len() {
-        true => Ok(()),
-        false if context.worker.is_spent() => Err(Unfinished::spent(done)),
-        false => Err(Unfinished::no_room(done, bytes)),
-    }
+    let all = bytes + store.value_bytes;
+    let Some(value) = batch.input.get(batch.at + bytes..batch.at + all) else {
+        return Some(if all > INPUT_BYTES { Stop::Long { bytes: all } } else { Stop::BodyIncomplete });
+    };
+    let operation = store_operation(&store, value, context.now_s);
+    let form = Form { head, quiet: store.quiet, role: Role::Write(Some(store.verb)) };
+    push(store.key, (operation, store_kind(store.verb)), form, all, batch, context);
+    None
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use micanite_engine::{ItemInfo, KEY_BYTES_MAX, Visit, Visitor, WALK_PART_ITEMS_MIN};
 
-use super::super::operator::number;
+use super::super::text::number;
 use super::{Answered, LongReply, Walk};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::output::{Output, is_word};

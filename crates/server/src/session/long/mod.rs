@@ -5,8 +5,7 @@
 use micanite_engine::{Walk, Walked};
 use micanite_wire::memcache::text::{Command, Operator, reply};
 
-use super::answer::Aside;
-use super::operator::{Classes, split};
+use super::text::{Classes, Unbatched, split};
 use super::{Context, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
@@ -50,17 +49,17 @@ impl Session {
     #[cold]
     pub(super) fn answer_long(
         &mut self,
-        aside: &Aside<'_>,
+        request: &Unbatched<'_>,
         output: &mut Output<'_>,
         context: &Context<'_>,
     ) -> Answered {
-        if let Aside::Command(Command::Operator { operator: Operator::Watch, arguments }) = aside {
+        if let Unbatched::Command(Command::Operator { operator: Operator::Watch, arguments }) = request {
             self.watch(arguments, output, context);
             return Answered::Done;
         }
         let mut long = match self.long.take() {
             Some(long) => long,
-            None => match begin(aside, output, context) {
+            None => match begin(request, output, context) {
                 Ok(long) => long,
                 Err(answered) => return answered,
             },
@@ -95,12 +94,16 @@ impl Session {
     }
 }
 
-fn begin(aside: &Aside<'_>, output: &mut Output<'_>, context: &Context<'_>) -> Result<LongReply, Answered> {
-    match aside {
-        Aside::Command(Command::Operator { operator: Operator::LruCrawler, arguments }) => {
+fn begin(
+    request: &Unbatched<'_>,
+    output: &mut Output<'_>,
+    context: &Context<'_>,
+) -> Result<LongReply, Answered> {
+    match request {
+        Unbatched::Command(Command::Operator { operator: Operator::LruCrawler, arguments }) => {
             begin_dump(arguments, output, context)
         }
-        Aside::Command(Command::Stats { arguments }) => begin_stats(arguments, output, context),
+        Unbatched::Command(Command::Stats { arguments }) => begin_stats(arguments, output, context),
         _ => Err(Answered::Elsewhere),
     }
 }

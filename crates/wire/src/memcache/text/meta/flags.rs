@@ -25,9 +25,45 @@ pub struct Misuse {
     pub skips_value: bool,
 }
 
+/// Most fields of a reply: k, O, s, t, c, f, h, l, and the expiries T and N, which t depends on.
+const FIELDS_MAX: usize = 10;
+
+/// Fields that a reply repeats, in the client's order. They are kept until the reply is written, so
+/// that the line is scanned once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// Their flags.
+    flags: [u8; FIELDS_MAX],
+    count: u8,
+    /// Word of O.
+    pub(super) opaque: &'a [u8],
+    /// Expiries of T and N. They are numbers of 32 bits.
+    pub(super) touch: i32,
+    pub(super) vivify: i32,
+}
+
+impl<'a> Fields<'a> {
+    /// Adds a flag, if replies depend on it. No flag comes twice.
+    #[inline]
+    fn add(&mut self, flag: u8, word: &'a [u8]) {
+        match flag {
+            b'k' | b's' | b't' | b'c' | b'f' | b'h' | b'l' | b'T' | b'N' => {}
+            b'O' => self.opaque = word,
+            _ => return,
+        }
+        self.flags[usize::from(self.count)] = flag;
+        self.count += 1;
+    }
+
+    #[inline]
+    pub(super) fn flags(&self) -> &[u8] {
+        &self.flags[..usize::from(self.count)]
+    }
+}
+
 /// Parsed flags. Expiries are in wire form ([`super::super::expiry`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MetaFlags {
+pub struct MetaFlags<'a> {
     /// b: the key is base64. Only for `me` is it unchecked.
     pub base64: bool,
     /// q: suppresses the usual reply.
@@ -67,40 +103,71 @@ pub struct MetaFlags {
     pub initial: u64,
     /// M: letter or sign of the mode; 0 without one.
     pub mode: u8,
+    pub fields: Fields<'a>,
 }
 
-impl MetaLine<'_> {
-    /// Parses the flags.
+impl<'a> MetaLine<'a> {
+    /// Parses the flags, in one pass.
     ///
     /// # Errors
     /// Returns the reply of memcached 1.6.45 to a wrong line.
     #[inline]
-    pub fn flags(&self) -> Result<MetaFlags, Misuse> {
-        let misuse = |reply, skips_value| Misuse { reply, skips_value };
+    pub fn flags(&self) -> Result<MetaFlags<'a>, Misuse> {
+        let misuse = |reply, skips_value| Err(Misuse { reply, skips_value });
         let mut flags = MetaFlags::default();
-        if self.flag_words().next().is_none() {
-            return Ok(flags);
+        let mut words = if matches!(self.verb, MetaVerb::Store { .. }) { 3 } else { 2 };
+        let mut seen = 0u128;
+        // A repeated or unknown flag decides the reply, else the last wrong word. Both give way to
+        // words that are no flags, and to too many words.
+        let (mut refused, mut wrong) = (None, None);
+        for (flag, word) in self.flag_words() {
+            if !is_flag(flag) {
+                return misuse(BAD_FORMAT, false);
+            }
+            words += 1;
+            if self.verb == MetaVerb::Debug {
+                flags.base64 |= flag == b'b';
+                continue;
+            }
+            if refused.is_some() {
+                continue;
+            }
+            if seen >> flag & 1 == 1 {
+                refused = Some(DUPLICATE);
+                continue;
+            }
+            seen |= 1 << flag;
+            if flag == b'b' && !is_base64(self.key) {
+                wrong = Some(BAD_KEY);
+            }
+            match flags.take(flag, &word[1..]) {
+                Taken::Fine => {}
+                Taken::Wrong(reply) => wrong = Some(reply),
+                // A wrong flags number is reported as a wrong line, with the lowest precedence.
+                Taken::WrongFlags => wrong = wrong.or(Some(BAD_FORMAT)),
+                Taken::Unknown => refused = Some(INVALID),
+            }
+            flags.fields.add(flag, word);
         }
-        if !self.has_flags_only() {
-            return Err(misuse(BAD_FORMAT, false));
-        }
-        let before = if matches!(self.verb, MetaVerb::Store { .. }) { 3 } else { 2 };
         if self.verb == MetaVerb::Debug {
-            flags.base64 = self.flag_words().any(|(flag, _)| flag == b'b');
             return Ok(flags);
         }
-        if before + self.flag_words().count() > WORDS_MAX {
-            return Err(misuse(TOO_MANY, true));
+        if words > WORDS_MAX {
+            return misuse(TOO_MANY, true);
         }
-        let read = flags.read(self).and_then(|()| flags.check(self));
-        match read {
-            Ok(()) => Ok(flags),
-            Err(reply) => Err(misuse(reply, true)),
-        }
+        let reply = match refused.or(wrong) {
+            // ma has one reply for all errors in its flags.
+            Some(_) if self.verb == MetaVerb::Arithmetic => BAD_ARITHMETIC,
+            Some(reply) => reply,
+            None => match flags.check(self.verb) {
+                Ok(()) => return Ok(flags),
+                Err(reply) => reply,
+            },
+        };
+        misuse(reply, true)
     }
 
     /// Checks that every word after the key begins like a flag.
-    #[inline]
     pub(super) fn has_flags_only(&self) -> bool {
         self.flag_words().all(|(flag, _)| is_flag(flag))
     }
@@ -118,31 +185,7 @@ fn is_flag(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'A'..=b'z').contains(&byte)
 }
 
-impl MetaFlags {
-    #[inline]
-    fn read(&mut self, line: &MetaLine<'_>) -> Result<(), &'static str> {
-        let mut seen = 0u128;
-        // The last wrong word decides the reply, but an unknown flag takes precedence.
-        let mut wrong = None;
-        for (flag, word) in line.flag_words() {
-            if seen >> flag & 1 == 1 {
-                return Err(arithmetic_reply(line, DUPLICATE));
-            }
-            seen |= 1 << flag;
-            if flag == b'b' && !is_base64(line.key) {
-                wrong = Some(BAD_KEY);
-            }
-            match self.take(flag, &word[1..]) {
-                Taken::Fine => {}
-                Taken::Wrong(reply) => wrong = Some(reply),
-                // A wrong flags number is reported as a wrong line, with the lowest precedence.
-                Taken::WrongFlags => wrong = wrong.or(Some(BAD_FORMAT)),
-                Taken::Unknown => return Err(arithmetic_reply(line, INVALID)),
-            }
-        }
-        wrong.map_or(Ok(()), |reply| Err(arithmetic_reply(line, reply)))
-    }
-
+impl MetaFlags<'_> {
     #[inline]
     fn take(&mut self, flag: u8, rest: &[u8]) -> Taken {
         match flag {
@@ -158,10 +201,10 @@ impl MetaFlags {
             b'T' => {
                 self.touch_before_recache = self.recache.is_none();
                 self.touch_before_vivify = self.vivify.is_none();
-                return expiry_into(&mut self.touch, rest);
+                return expiry_into(&mut self.touch, &mut self.fields.touch, rest);
             }
-            b'N' => return expiry_into(&mut self.vivify, rest),
-            b'R' => return expiry_into(&mut self.recache, rest),
+            b'N' => return expiry_into(&mut self.vivify, &mut self.fields.vivify, rest),
+            b'R' => return expiry_into(&mut self.recache, &mut 0, rest),
             b'C' => return number_into(&mut self.compare, rest, BAD_TOKEN),
             b'E' => return number_into(&mut self.new_cas, rest, BAD_TOKEN),
             b'D' => return number_into(&mut self.delta, rest, BAD_DELTA),
@@ -183,21 +226,13 @@ impl MetaFlags {
 
     /// Checks modes and lengths after each flag was parsed.
     #[inline]
-    fn check(&self, line: &MetaLine<'_>) -> Result<(), &'static str> {
-        match line.verb {
-            MetaVerb::Store { .. } if !b"\0EAPRS".contains(&self.mode) => {
-                return Err(BAD_STORE_MODE);
-            }
-            MetaVerb::Arithmetic if !b"\0ID+-".contains(&self.mode) => {
-                return Err(BAD_ARITHMETIC_MODE);
-            }
-            _ => {}
+    fn check(&self, verb: MetaVerb) -> Result<(), &'static str> {
+        match verb {
+            MetaVerb::Store { .. } if !b"\0EAPRS".contains(&self.mode) => Err(BAD_STORE_MODE),
+            MetaVerb::Arithmetic if !b"\0ID+-".contains(&self.mode) => Err(BAD_ARITHMETIC_MODE),
+            _ if self.fields.opaque.len() > OPAQUE_BYTES_MAX => Err(OPAQUE_TOO_LONG),
+            _ => Ok(()),
         }
-        let mut words = line.flag_words();
-        if words.any(|(flag, word)| flag == b'O' && word.len() > OPAQUE_BYTES_MAX) {
-            return Err(OPAQUE_TOO_LONG);
-        }
-        Ok(())
     }
 }
 
@@ -207,11 +242,6 @@ enum Taken {
     Wrong(&'static str),
     WrongFlags,
     Unknown,
-}
-
-/// Returns ma's single reply for all errors in its flags.
-fn arithmetic_reply(line: &MetaLine<'_>, reply: &'static str) -> &'static str {
-    if line.verb == MetaVerb::Arithmetic { BAD_ARITHMETIC } else { reply }
 }
 
 /// Parses digits, without a sign.
@@ -228,23 +258,21 @@ fn number_into(field: &mut Option<u64>, digits: &[u8], wrong: &'static str) -> T
     }
 }
 
-/// Parses an expiry. A minus sign alone means zero.
-fn expiry_into(field: &mut Option<i64>, word: &[u8]) -> Taken {
-    match expiry_number(word) {
+/// Parses an expiry, a signed number of 32 bits. A minus sign alone means zero.
+fn expiry_into(field: &mut Option<i64>, for_reply: &mut i32, word: &[u8]) -> Taken {
+    let number = || {
+        let number = match word.strip_prefix(b"-".as_slice()) {
+            Some(b"") => 0,
+            Some(digits) => i64::try_from(plain(digits)?).ok()?.checked_neg()?,
+            None => i64::try_from(plain(word)?).ok()?,
+        };
+        i32::try_from(number).ok()
+    };
+    match number() {
         Some(number) => {
-            *field = Some(number);
+            (*field, *for_reply) = (Some(number.into()), number);
             Taken::Fine
         }
         None => Taken::Wrong(BAD_TOKEN),
     }
-}
-
-/// Parses the number of an expiry: a signed 32-bit number.
-pub(super) fn expiry_number(word: &[u8]) -> Option<i64> {
-    let number = match word.strip_prefix(b"-".as_slice()) {
-        Some(b"") => 0,
-        Some(digits) => i64::try_from(plain(digits)?).ok()?.checked_neg()?,
-        None => i64::try_from(plain(word)?).ok()?,
-    };
-    i32::try_from(number).ok().map(i64::from)
 }

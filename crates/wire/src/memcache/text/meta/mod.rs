@@ -1,7 +1,7 @@
 //! Meta commands: a verb of two letters, a key, and words whose first letter is a flag.
 //!
-//! [`MetaLine`] holds the words of a line, [`MetaLine::flags`] parses its flags, and [`reply`]
-//! repeats them in the client's order.
+//! [`MetaLine`] holds the words of a line. [`MetaLine::flags`] parses its flags in one pass, and keeps
+//! the fields that [`reply`] repeats.
 
 pub mod base64;
 mod flags;
@@ -9,7 +9,7 @@ pub mod reply;
 #[cfg(test)]
 mod tests;
 
-pub use flags::{MetaFlags, Misuse};
+pub use flags::{Fields, MetaFlags, Misuse};
 
 use super::KEY_BYTES_MAX;
 use super::number::signed;
@@ -70,18 +70,6 @@ impl<'a> MetaLine<'a> {
             MetaVerb::Arithmetic if line.has_flags_only() => Err((BAD_ARITHMETIC, 0)),
             _ => Err((BAD_FORMAT, 0)),
         }
-    }
-
-    /// Returns the flags of a command's whole line: the words after its key (for ms, after its
-    /// length).
-    pub fn flags_of(line: &'a [u8]) -> FlagWords<'a> {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let mut words = Words::of(line.strip_suffix(b"\r").unwrap_or(line));
-        let before = if words.next() == Some(b"ms") { 2 } else { 1 };
-        for _ in 0..before {
-            words.next();
-        }
-        FlagWords(words)
     }
 
     /// Returns the words after the key.

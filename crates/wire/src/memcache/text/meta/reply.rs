@@ -3,8 +3,7 @@
 use super::super::reply::decimal;
 use super::super::{KEY_BYTES_MAX, expiry};
 use super::base64::{ENCODED_BYTES_MAX, encode};
-use super::flags::expiry_number;
-use super::{FlagWords, OPAQUE_BYTES_MAX};
+use super::{Fields, OPAQUE_BYTES_MAX};
 
 /// Longest line: code and length, s, t, c, f, h, l, O, k and its b, W, X, Z, line end.
 pub const LINE_BYTES_MAX: usize =
@@ -47,10 +46,10 @@ pub struct MetaItem {
     pub token_sent: bool,
 }
 
-/// Fields of a reply, besides its code.
+/// A reply, without its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    pub words: FlagWords<'a>,
+    pub fields: &'a Fields<'a>,
     pub key: &'a [u8],
     /// The request's key was base64.
     pub base64: bool,
@@ -94,17 +93,17 @@ impl Reply<'_> {
     pub fn got(&self, out: &mut [u8], value: bool, item: &MetaItem) -> usize {
         let mut line = self.found(out, value.then_some(item.value_bytes));
         let mut expiry_s = if item.created { 0 } else { item.expiry_before_s };
-        for (flag, word) in self.words {
+        for flag in self.fields.flags() {
             match flag {
-                b'T' => expiry_s = self.expiry_s(word),
-                b'N' if item.created => expiry_s = self.expiry_s(word),
+                b'T' => expiry_s = self.expiry_s(self.fields.touch),
+                b'N' if item.created => expiry_s = self.expiry_s(self.fields.vivify),
                 b's' => line.number(b's', item.value_bytes as u64),
                 b't' => self.time_left(&mut line, expiry_s),
                 b'c' => line.number(b'c', item.cas),
                 b'f' => line.number(b'f', item.flags.into()),
                 b'l' => line.number(b'l', item.access_age_s.into()),
                 b'h' => line.number(b'h', item.fetched.into()),
-                _ => self.common(&mut line, flag, word),
+                _ => self.common(&mut line, *flag),
             }
         }
         let marks = [(item.token_sent, b'Z'), (item.stale, b'X'), (item.won, b'W')];
@@ -120,13 +119,13 @@ impl Reply<'_> {
     pub fn counted(&self, out: &mut [u8], value: Option<usize>, item: &MetaItem) -> usize {
         let mut line = self.found(out, value);
         let mut expiry_s = if item.created { 0 } else { item.expiry_before_s };
-        for (flag, word) in self.words {
+        for flag in self.fields.flags() {
             match flag {
-                b'T' => expiry_s = self.expiry_s(word),
-                b'N' if item.created => expiry_s = self.expiry_s(word),
+                b'T' => expiry_s = self.expiry_s(self.fields.touch),
+                b'N' if item.created => expiry_s = self.expiry_s(self.fields.vivify),
                 b't' => self.time_left(&mut line, expiry_s),
                 b'c' => line.number(b'c', item.cas),
-                _ => self.common(&mut line, flag, word),
+                _ => self.common(&mut line, *flag),
             }
         }
         line.end()
@@ -136,11 +135,11 @@ impl Reply<'_> {
     pub fn stored(&self, out: &mut [u8], code: &[u8], cas: u64, value_bytes: usize) -> usize {
         let mut line = Line { out, at: 0 };
         line.push(code);
-        for (flag, word) in self.words {
+        for flag in self.fields.flags() {
             match flag {
                 b'c' => line.number(b'c', cas),
                 b's' => line.number(b's', value_bytes as u64),
-                _ => self.common(&mut line, flag, word),
+                _ => self.common(&mut line, *flag),
             }
         }
         line.end()
@@ -150,8 +149,8 @@ impl Reply<'_> {
     pub fn other(&self, out: &mut [u8], code: &[u8]) -> usize {
         let mut line = Line { out, at: 0 };
         line.push(code);
-        for (flag, word) in self.words {
-            self.common(&mut line, flag, word);
+        for flag in self.fields.flags() {
+            self.common(&mut line, *flag);
         }
         line.end()
     }
@@ -171,11 +170,11 @@ impl Reply<'_> {
 
     /// Writes the fields that every reply can carry: opaque and key.
     #[inline]
-    fn common(&self, line: &mut Line<'_>, flag: u8, word: &[u8]) {
+    fn common(&self, line: &mut Line<'_>, flag: u8) {
         match flag {
             b'O' => {
                 line.push(b" ");
-                line.push(word);
+                line.push(self.fields.opaque);
             }
             b'k' => {
                 line.flag(b'k');
@@ -190,8 +189,8 @@ impl Reply<'_> {
         }
     }
 
-    fn expiry_s(&self, word: &[u8]) -> u32 {
-        expiry(expiry_number(&word[1..]).unwrap_or(0), self.now_s)
+    fn expiry_s(&self, exptime: i32) -> u32 {
+        expiry(exptime.into(), self.now_s)
     }
 
     fn time_left(&self, line: &mut Line<'_>, expiry_s: u32) {

@@ -290,7 +290,7 @@ fn arithmetic(is_decrement: bool) -> Operation {
 }
 
 /// The answer to a meta command, with what it repeats of it.
-fn meta_answer(verb: Meta, line: Option<&MetaLine<'_>>, flags: &MetaFlags) -> Answer {
+fn meta_answer(verb: Meta, line: Option<&MetaLine<'_>>, flags: &MetaFlags<'_>) -> Answer {
     let flag = |letter: u8| {
         let mut words = line?.flag_words();
         words.find(|(flag, _)| *flag == letter).map(|(_, word)| word)

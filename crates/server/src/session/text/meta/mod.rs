@@ -1,18 +1,20 @@
-//! Meta commands: the same batches as classic commands, other words around them.
+//! Meta commands, in the same batches as classic commands.
 //!
-//! A key in base64 has to be decoded somewhere, and a batch has no place for it: such a command,
-//! and `me`, is a batch of its own ([`Alone`]).
+//! A batch has no place for a decoded key: a command with a key in base64 is a batch of one
+//! ([`SingleMeta`]), and so is `me`.
 
-mod alone;
-mod gather;
 mod operation;
-mod sink;
+mod parse;
+mod reply;
+mod single;
 
-pub(super) use alone::Alone;
+pub(super) use parse::add;
+pub(super) use reply::MetaForm;
+pub(super) use single::SingleMeta;
 
 use micanite_wire::memcache::text::meta::reply::LINE_BYTES_MAX;
 
-/// The longest reply to a meta command, its value not included: a number may follow its line.
+/// Longest reply to a meta command, without its value. A number may follow its line.
 pub(super) const META_REPLY_BYTES_MAX: usize = LINE_BYTES_MAX + 24;
 
 // An empty output has room for a value that fits a block of input, and for all replies beside it.

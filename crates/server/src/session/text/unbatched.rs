@@ -1,38 +1,40 @@
-//! What is not for the engine, or not for it alone: administration, refused lines and bodies.
+//! Requests of the text protocol that are answered outside of batches: administration, refused lines
+//! and bodies.
 
 use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
 use micanite_wire::memcache::text::meta::base64::{DECODED_BYTES_MAX, decode};
 use micanite_wire::memcache::text::{Command, ShutdownHow, StoreVerb, expiry, reply};
 
-use super::meta::{Alone, META_REPLY_BYTES_MAX};
-use super::{Context, Session, operator};
+use super::super::long::Answered;
+use super::super::{Context, Session, Status, batch};
+use super::meta::{META_REPLY_BYTES_MAX, SingleMeta};
+use super::operator;
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
 use crate::shared::Ending;
 use crate::telemetry::stats;
 
-/// A request that is answered between batches.
+/// A request that is answered outside of batches.
 #[derive(Debug)]
-pub(super) enum Aside<'i> {
+pub(in crate::session) enum Unbatched<'i> {
     /// Administration.
     Command(Command<'i>),
-    /// The end of a get line whose keys have been answered.
+    /// The end of a get line without further keys.
     EndOfGet,
     /// A line that the parser refuses.
     Refused { reply: &'static str, swallow_bytes: u64, close: bool },
     /// A value that is longer than the largest.
     TooLarge { verb: StoreVerb, key: &'i [u8], value_bytes: usize, noreply: bool },
-    /// A body that did not end where its length said.
+    /// A body whose end is not where its length says.
     BadChunk { noreply: bool },
-    /// A meta command that is a batch of its own.
-    Meta(Alone<'i>),
-    /// An ms with a value that is longer than the largest; its key as it stands there.
+    /// A meta command that is a batch of one.
+    Meta(SingleMeta<'i>),
+    /// An ms with a value that is longer than the largest, and its key as sent.
     MetaTooLarge { key: &'i [u8], base64: bool, body_bytes: usize },
 }
 
-impl Aside<'_> {
-    /// Whether it may take as long as many requests do.
-    pub fn is_administration(&self) -> bool {
+impl batch::Unbatched for Unbatched<'_> {
+    fn is_administration(&self) -> bool {
         match self {
             Self::Command(command) => !matches!(
                 command,
@@ -42,8 +44,7 @@ impl Aside<'_> {
         }
     }
 
-    /// Room for the reply.
-    pub fn room(&self) -> usize {
+    fn room(&self) -> usize {
         match self {
             Self::Command(
                 Command::Stats { .. } | Command::Operator { .. } | Command::RefreshCerts { .. },
@@ -52,32 +53,52 @@ impl Aside<'_> {
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
+
+    fn answer(
+        self,
+        session: &mut Session,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Option<Status> {
+        if let Self::Meta(single) = self {
+            return single.execute(output, context).err();
+        }
+        match session.answer_long(&self, output, context) {
+            Answered::Elsewhere => session.answer(self, output, context),
+            Answered::Done => {}
+            Answered::More(status) => return Some(status),
+        }
+        None
+    }
 }
 
 impl Session {
     #[inline(never)]
-    pub(super) fn answer(&mut self, aside: Aside<'_>, output: &mut Output<'_>, context: &mut Context<'_>) {
-        match aside {
-            Aside::Command(command) => self.command(command, output, context),
-            Aside::EndOfGet => output.push(reply::END),
-            Aside::Refused { reply, swallow_bytes, close } => {
+    fn answer(&mut self, request: Unbatched<'_>, output: &mut Output<'_>, context: &mut Context<'_>) {
+        match request {
+            Unbatched::Command(command) => self.command(command, output, context),
+            Unbatched::EndOfGet => output.push(reply::END),
+            Unbatched::Refused { reply, swallow_bytes, close } => {
                 output.push(reply.as_bytes());
                 self.swallow_bytes = swallow_bytes;
                 self.closing = close;
             }
-            Aside::TooLarge { verb, key, value_bytes, noreply } => {
+            Unbatched::TooLarge { verb, key, value_bytes, noreply } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
                 if verb == StoreVerb::Set && is_cache {
-                    // The client believes that the old value has gone: it must not stay. A store
-                    // drops nothing that it has acknowledged.
+                    // The client believes that it has replaced the old value. A store keeps what it
+                    // has acknowledged.
                     delete(key, context);
                 }
                 context.counters.store_too_large.add(1);
                 say(reply::TOO_LARGE, noreply, output);
                 self.swallow_bytes = value_bytes as u64 + 2;
             }
-            Aside::BadChunk { noreply } => bad_chunk(noreply, output, context),
-            Aside::MetaTooLarge { key, base64, body_bytes } => {
+            Unbatched::BadChunk { noreply } => {
+                context.counters.cmd_set.add(1);
+                say(reply::BAD_CHUNK, noreply, output);
+            }
+            Unbatched::MetaTooLarge { key, base64, body_bytes } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
                 let mut decoded = [0; DECODED_BYTES_MAX];
                 let key = if base64 { decode(key, &mut decoded) } else { Some(key) };
@@ -88,7 +109,7 @@ impl Session {
                 output.push(reply::TOO_LARGE);
                 self.swallow_bytes = body_bytes as u64;
             }
-            Aside::Meta(_) => unreachable!("executed as a batch"),
+            Unbatched::Meta(_) => unreachable!("executed as a batch of one"),
         }
     }
 
@@ -136,7 +157,7 @@ impl Session {
             | Command::Delete { .. }
             | Command::Arithmetic { .. }
             | Command::Touch { .. }
-            | Command::Meta(_) => unreachable!("gathered for the engine"),
+            | Command::Meta(_) => unreachable!("executed in a batch"),
         }
     }
 }
@@ -151,11 +172,6 @@ fn ending(how: ShutdownHow, context: &Context<'_>) -> Result<Ending, &'static [u
     }
 }
 
-pub(super) fn bad_chunk(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
-    context.counters.cmd_set.add(1);
-    say(reply::BAD_CHUNK, noreply, output);
-}
-
 pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
     if !noreply {
         output.push(reply);
@@ -164,7 +180,7 @@ pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
 
 /// Zero and negative delays flush at once; a time before the server started flushes nothing,
 /// for there was nothing then (so does memcached 1.6.45).
-pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
+pub(in crate::session) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     context.counters.cmd_flush.add(1);
     let at_s = match delay_s {
         ..=0 => context.now_s,
@@ -206,7 +222,7 @@ fn flush_namespace(name: &[u8], context: &mut Context<'_>) -> &'static [u8] {
     }
 }
 
-pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
+pub(in crate::session) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
     let mut words = arguments.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     match words.next() {
         None => stats::general(context.server, context.now_s, output),
@@ -252,7 +268,7 @@ fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
 }
 
 /// Removes an item, whatever comes of it.
-pub(super) fn delete(key: &[u8], context: &mut Context<'_>) {
+pub(in crate::session) fn delete(key: &[u8], context: &mut Context<'_>) {
     let request = Request { hash: context.hash(key), key, operation: Operation::Delete };
     context.execute(&[request], &mut Nobody);
 }

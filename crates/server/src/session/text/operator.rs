@@ -5,8 +5,8 @@
 
 use micanite_wire::memcache::text::{Operator, reply};
 
-use super::Context;
-use super::answer::say;
+use super::super::Context;
+use super::unbatched::say;
 use crate::output::Output;
 
 /// Most microseconds that `lru_crawler sleep` takes.
@@ -67,12 +67,12 @@ impl<'a> Words<'a> {
 }
 
 /// The words of a text.
-pub(super) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(in crate::session) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Digits alone, of a number of 32 bits.
-pub(super) fn number(word: &[u8]) -> Option<u64> {
+pub(in crate::session) fn number(word: &[u8]) -> Option<u64> {
     if !word.first()?.is_ascii_digit() {
         return None;
     }
@@ -143,7 +143,7 @@ fn signed(word: &[u8]) -> Option<i32> {
 
 /// Slab classes as `lru_crawler` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Classes {
+pub(in crate::session) struct Classes {
     /// Whether the one class that all items are of is among them.
     pub all_items: bool,
 }

@@ -1,4 +1,4 @@
-//! What a meta command asks of the engine.
+//! Engine operations of meta commands.
 
 use micanite_engine::{
     Condition, Expiry, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, StoreMode,
@@ -6,13 +6,13 @@ use micanite_engine::{
 use micanite_wire::memcache::text::expiry;
 use micanite_wire::memcache::text::meta::{MetaFlags, MetaVerb};
 
-use super::super::gather::Kind;
+use crate::session::Kind;
 
-/// The operation, and how it is counted. `follows`: times of accesses are kept.
+/// Returns the operation and its kind. `follows`: items record access times.
 #[inline]
 pub(super) fn operation<'a>(
     verb: MetaVerb,
-    flags: &MetaFlags,
+    flags: &MetaFlags<'_>,
     value: &'a [u8],
     now_s: u32,
     follows: bool,
@@ -31,7 +31,7 @@ pub(super) fn operation<'a>(
 }
 
 #[inline]
-fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Operation<'a>, Kind) {
+fn get<'a>(flags: &MetaFlags<'_>, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Operation<'a>, Kind) {
     let touch = at(flags.touch);
     let get = MetaGet {
         value: flags.value,
@@ -50,9 +50,9 @@ fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Op
     (Operation::MetaGet(get), kind)
 }
 
-/// The expiry of an item that is created, if it may be: the one that is asked for last.
+/// Returns the expiry of an item that the request may create: the last one in the line.
 #[inline]
-fn begin(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> Option<Expiry> {
+fn begin(flags: &MetaFlags<'_>, at: impl Fn(Option<i64>) -> Option<Expiry>) -> Option<Expiry> {
     match at(flags.touch) {
         Some(touch) if !flags.touch_before_vivify => at(flags.vivify).map(|_| touch),
         _ => at(flags.vivify),
@@ -61,7 +61,7 @@ fn begin(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> Optio
 
 #[inline]
 fn store<'a>(
-    flags: &MetaFlags,
+    flags: &MetaFlags<'_>,
     value: &'a [u8],
     follows: bool,
     at: impl Fn(Option<i64>) -> Option<Expiry>,
@@ -100,7 +100,7 @@ fn store<'a>(
     (Operation::MetaStore(store), kind)
 }
 
-fn delete<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> Operation<'a> {
+fn delete<'a>(flags: &MetaFlags<'_>, at: impl Fn(Option<i64>) -> Option<Expiry>) -> Operation<'a> {
     let stays = flags.invalidate || flags.empty;
     if flags.compare.is_none() && !stays {
         return Operation::Delete;
@@ -114,7 +114,10 @@ fn delete<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> 
     })
 }
 
-fn arithmetic<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Operation<'a>, Kind) {
+fn arithmetic<'a>(
+    flags: &MetaFlags<'_>,
+    at: impl Fn(Option<i64>) -> Option<Expiry>,
+) -> (Operation<'a>, Kind) {
     let decrement = matches!(flags.mode, b'D' | b'-');
     let by = MetaArithmetic {
         delta: flags.delta.unwrap_or(1),

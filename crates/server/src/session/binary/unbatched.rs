@@ -1,91 +1,97 @@
-//! What is not for a batch: administration, refusals, requests of several steps.
+//! Requests of the binary protocol that are answered outside of batches: administration, refusals.
 
 use micanite_engine::Semantics;
 use micanite_wire::memcache::binary::reply::{self, Status};
 use micanite_wire::memcache::binary::{Command, Head, Store};
 use micanite_wire::memcache::text;
 
-use super::super::answer::{delete, flush_all, report};
-use super::sink::fail;
-use super::{Context, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session};
+use super::super::text::{delete, flush_all, report};
+use super::super::{Context, Session, Status as SessionStatus, batch};
+use super::reply::fail;
+use super::{SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::output::Output;
 use crate::security::auth::Auth;
 
-/// A request that is answered between batches.
+/// A request that is answered outside of batches.
 #[derive(Debug)]
-pub(super) enum Aside<'i> {
-    /// A command.
-    Command { command: Command<'i>, head: Head },
+pub(in crate::session) enum Unbatched<'i> {
+    Command {
+        command: Command<'i>,
+        head: Head,
+    },
     /// A request that the parser refuses.
-    Refused { status: Status, head: Head, swallow_bytes: u64, close: bool },
+    Refused {
+        status: Status,
+        head: Head,
+        swallow_bytes: u64,
+        close: bool,
+    },
     /// A value that is longer than the largest.
-    TooLarge { store: Store<'i>, head: Head },
-    /// No request at all.
+    TooLarge {
+        store: Store<'i>,
+        head: Head,
+    },
+    /// The input is no request.
     BadMagic,
 }
 
-impl Aside<'_> {
-    /// Whether it may take as long as many requests do.
-    pub fn is_administration(&self) -> bool {
+impl batch::Unbatched for Unbatched<'_> {
+    fn is_administration(&self) -> bool {
         matches!(self, Self::Command { command: Command::Flush { .. } | Command::Stat { .. }, .. })
     }
 
-    /// Room for the reply.
-    pub fn room(&self) -> usize {
+    fn room(&self) -> usize {
         match self {
             Self::Command { command: Command::Stat { .. }, .. } => STATS_ROOM_BYTES,
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
-}
-
-impl Session {
-    /// Whether a request is SASL's, which somebody who is known may use as well: then it is
-    /// dealt with as that of somebody who is not.
-    pub(super) fn authenticates_again(&mut self, aside: &Aside<'_>, context: &Context<'_>) -> bool {
-        let Aside::Refused { head, .. } = aside else {
-            return false;
-        };
-        let has_sasl = context.server.auth.as_ref().is_some_and(Auth::sasl);
-        let again = has_sasl && (0x20..=0x22).contains(&head.opcode);
-        if again {
-            self.ask_again(head.opcode == 0x20);
-        }
-        again
-    }
 
     #[inline(never)]
-    pub(super) fn answer_binary(
-        &mut self,
-        aside: Aside<'_>,
+    fn answer(
+        self,
+        session: &mut Session,
         output: &mut Output<'_>,
         context: &mut Context<'_>,
-    ) {
-        match aside {
-            Aside::Command { command, head } => {
-                self.command_binary(command, head, output, context);
+    ) -> Option<SessionStatus> {
+        match self {
+            Self::Command { command, head } => session.command_binary(command, head, output, context),
+            Self::Refused { head, .. } if is_sasl(head, context) => {
+                // Comes again, to the guard.
+                session.authenticate_again(head.opcode == 0x20);
+                return Some(SessionStatus::TurnOver);
             }
-            Aside::Refused { status, head, swallow_bytes, close } => {
+            Self::Refused { status, head, swallow_bytes, close } => {
                 fail(output, head, status);
-                self.swallow_bytes = swallow_bytes;
-                self.closing = close;
+                session.swallow_bytes = swallow_bytes;
+                session.closing = close;
             }
-            Aside::TooLarge { store, head } => {
+            Self::TooLarge { store, head } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
                 let sets = matches!(head.opcode, 0x01 | 0x11);
                 if sets && is_cache {
-                    // As with text: the client believes that the old value has gone.
+                    // As in the text protocol: the client believes that it has replaced the value.
                     delete(store.key, context);
                 }
                 context.counters.store_too_large.add(1);
                 fail(output, head, Status::TooLarge);
-                self.swallow_bytes = store.value_bytes as u64;
+                session.swallow_bytes = store.value_bytes as u64;
             }
-            Aside::BadMagic => self.closing = true,
+            Self::BadMagic => session.closing = true,
         }
+        None
     }
+}
 
+/// Returns whether a request is one of SASL, which clients may send again after they have
+/// authenticated.
+fn is_sasl(head: Head, context: &Context<'_>) -> bool {
+    let has_sasl = context.server.auth.as_ref().is_some_and(Auth::sasl);
+    has_sasl && (0x20..=0x22).contains(&head.opcode)
+}
+
+impl Session {
     fn command_binary(
         &mut self,
         command: Command<'_>,
@@ -121,18 +127,18 @@ impl Session {
             | Command::Store(_)
             | Command::Delete { .. }
             | Command::Arithmetic(_)
-            | Command::Touch { .. } => unreachable!("gathered for the engine"),
+            | Command::Touch { .. } => unreachable!("executed in a batch"),
         }
     }
 }
 
-/// The lines of the text protocol, each in a reply of its own.
+/// Sends the lines of the text protocol, each in its own reply.
 fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &Context<'_>) {
     let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
     let mut lines = Output::new(&mut bytes, 0);
     let mut words = arguments.split(|byte| *byte == b' ');
     match (words.next(), words.next()) {
-        // memcached does not know it here either.
+        // As in memcached.
         (Some(b"conns"), _) => return fail(output, head, Status::NotFound),
         (Some(b"detail"), Some(b"dump")) if !context.server.settings.switches.no_dump => {
             return prefixes(lines, head, output, context);
@@ -154,7 +160,7 @@ fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &C
     }
 }
 
-/// `stats detail dump`, which is one statistic.
+/// Answers `stats detail dump` as one statistic.
 fn prefixes(mut lines: Output<'_>, head: Head, output: &mut Output<'_>, context: &Context<'_>) {
     if context.shared.prefixes.tell(&mut Vec::new(), &mut lines) {
         return fail(output, head, Status::TooLarge);
@@ -164,7 +170,7 @@ fn prefixes(mut lines: Output<'_>, head: Head, output: &mut Output<'_>, context:
     output.push_with(|out| reply::statistic(out, head, &[], &[]));
 }
 
-/// What ends a report, or says that it was done.
+/// Last lines of reports.
 const ENDS: [&[u8]; 3] = [
     text::reply::END.trim_ascii_end(),
     text::reply::RESET.trim_ascii_end(),
