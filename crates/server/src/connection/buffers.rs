@@ -4,24 +4,24 @@ use micanite_net::{Blocks, ValueBuffers};
 
 use crate::limits::{INPUT_BYTES, OUTPUT_BYTES};
 
-/// Scratch buffers that every connection uses in its turn, and pools for what outlives a turn.
+/// Scratch buffers that connections use in turn, and pools of buffers that outlive a turn.
 #[derive(Debug)]
 pub struct Buffers {
     pub(super) input: Box<[u8]>,
     pub(super) output: Box<[u8]>,
     pub(super) input_blocks: Blocks,
     pub(super) output_blocks: Blocks,
-    /// Long values on their way.
+    /// Value buffers, for long requests and long values.
     pub values: ValueBuffers,
 }
 
 impl Buffers {
-    /// Bytes that a connection can hold in blocks.
+    /// Most bytes of a connection's blocks.
     pub const CONNECTION_BYTES: usize = INPUT_BYTES + OUTPUT_BYTES;
     /// Bytes of the scratch buffers.
     pub const SCRATCH_BYTES: usize = INPUT_BYTES + OUTPUT_BYTES;
 
-    /// For so many connections, each of which can have its blocks whatever the others hold.
+    /// Makes buffers for `connections`, each of which can have its blocks whatever the others hold.
     pub fn new(connections: usize, value_buffer_bytes: usize) -> Self {
         Self {
             input: vec![0; INPUT_BYTES].into(),

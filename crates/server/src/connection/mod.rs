@@ -1,18 +1,19 @@
-//! One connection: its stream, its session, and the bytes that are on their way.
+//! A connection: its stream, its session, its unfinished input and output.
 //!
 //! ```text
 //!            +-------- scratch input ------+        +------ scratch output -----+
-//!  recv ---> | what was left over | fresh  | -----> | replies of this turn      | ---> send
+//!  recv ---> | left over  | fresh          | -----> | replies of this turn      | ---> send
 //!            +-----------------------------+        +---------------------------+
-//!                 | a partial request: a block          | unsent: a block, and no reading
-//!                 | a long body: a value buffer         | a long value: a value buffer
+//!                 | a partial request: a block          | unsent: a block, and no receiving
+//!                 | a long request: a value buffer      | a long value: a value buffer
 //! ```
 //!
-//! The scratch buffers are the worker's, shared by its connections one after the other. Between
-//! turns a connection owns at most one block of input, and either one block of output or one
-//! value buffer; when everything is answered and sent it owns none.
+//! The scratch buffers are the worker's; its connections use them in turn. Between turns a connection
+//! owns at most one block of input, and either one block of output or one value buffer. It owns none
+//! when everything is answered and sent.
 
 mod buffers;
+mod send;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -27,25 +28,22 @@ use micanite_net::{Block, ByteStream, ValueBuffer};
 use crate::limits::{VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
 use crate::session::{Awaits, Session};
 
-/// What a connection waits for.
+/// What a connection needs after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Input.
     Read,
-    /// The peer to read: it has replies waiting.
+    /// The peer has to read replies.
     Write,
-    /// Its next turn; there is more to do.
+    /// A further turn: there is more to do.
     Again,
     /// A value buffer of so many bytes.
-    Wait {
-        /// The length.
-        bytes: usize,
-    },
-    /// Nothing: it has ended.
+    Wait { bytes: usize },
+    /// Nothing: the connection has ended.
     Close,
 }
 
-/// See the module.
+/// A connection.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -53,14 +51,14 @@ pub struct Connection<S> {
     /// Input that is not processed yet.
     input: Option<(Block, usize)>,
     unsent: Unsent,
-    body: Option<Body>,
-    /// Its last turn ended before it had read what there was.
+    long_input: Option<LongInput>,
+    /// The last turn ended before it had received all input.
     has_more: bool,
-    /// Ends when all is sent.
+    /// The conversation has ended. The connection ends when all is sent.
     closing: bool,
-    /// When a request was answered last, or bytes of a value or of parked replies moved.
+    /// Time of the last progress: a request answered, or bytes of a value or of parked replies moved.
     progress_ms: u64,
-    /// Since when it has its value buffer, if it has one.
+    /// Time when the connection got its value buffer, if it has one.
     held_since_ms: u64,
 }
 
@@ -72,27 +70,26 @@ enum Unsent {
     Value { buffer: ValueBuffer, from: usize, to: usize },
 }
 
-/// The long body of a store, as far as it has come.
+/// A request that is longer than the scratch input, as far as it has come.
 #[derive(Debug)]
-struct Body {
+struct LongInput {
     buffer: ValueBuffer,
     filled: usize,
 }
 
 impl<S: ByteStream> Connection<S> {
-    /// A connection at its beginning.
     pub fn new(stream: S) -> Self {
         Self::with(stream, Session::default())
     }
 
-    /// A connection whose conversation begins so.
+    /// Makes a connection with a session of its own.
     pub fn with(stream: S, session: Session) -> Self {
         Self {
             stream,
             session,
             input: None,
             unsent: Unsent::Nothing,
-            body: None,
+            long_input: None,
             has_more: false,
             closing: false,
             progress_ms: 0,
@@ -100,41 +97,40 @@ impl<S: ByteStream> Connection<S> {
         }
     }
 
-    /// Its stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Whether it shows what it watches.
+    /// Returns whether the connection watches.
     pub fn is_watching(&self) -> bool {
         self.session.is_watching()
     }
 
-    /// What its next input is.
+    /// Returns what the next bytes of the input are.
     #[inline]
     pub fn awaits(&self) -> Awaits {
-        if self.body.is_some() { Awaits::Body } else { self.session.awaits() }
+        if self.long_input.is_some() { Awaits::Body } else { self.session.awaits() }
     }
 
-    /// Whether its client has to say who it is, and has never done so.
-    pub fn is_of_stranger(&self) -> bool {
-        self.session.is_of_stranger()
+    /// Returns whether the client has to authenticate, and never has.
+    pub fn never_authenticated(&self) -> bool {
+        self.session.never_authenticated()
     }
 
-    /// Whether nothing is half done.
+    /// Returns whether no request and no reply is unfinished.
     pub fn is_idle(&self) -> bool {
         self.input.is_none()
-            && self.body.is_none()
+            && self.long_input.is_none()
             && matches!(self.unsent, Unsent::Nothing)
             && !self.stream.holds_output()
             && self.session.is_idle()
     }
 
-    /// Whether it has a value buffer and moves its bytes too slowly: none for a while, or fewer than
-    /// [`VALUE_BUFFER_BYTES_PER_S_MIN`] after a while.
+    /// Returns whether the connection has a value buffer and moves its bytes too slowly: none for a while,
+    /// or fewer than [`VALUE_BUFFER_BYTES_PER_S_MIN`] after a while.
     pub fn has_stalled(&self, now_ms: u64) -> bool {
-        let moved_bytes = match (&self.body, &self.unsent) {
-            (Some(body), _) => body.filled,
+        let moved_bytes = match (&self.long_input, &self.unsent) {
+            (Some(long), _) => long.filled,
             (None, Unsent::Value { from, .. }) => *from,
             (None, _) => return false,
         };
@@ -143,13 +139,13 @@ impl<S: ByteStream> Connection<S> {
         now_ms.saturating_sub(last_ms) >= VALUE_BUFFER_STALL_MS_MAX
     }
 
-    /// Whether it has done nothing since `before_ms`: no request was answered, and no byte of a value
-    /// or of replies that wait for the peer has moved. Pieces of a line are nothing.
+    /// Returns whether there was no progress since `before_ms`: no request was answered, and no byte of a
+    /// value or of parked replies has moved. Pieces of a line are no progress.
     pub fn has_done_nothing(&self, before_ms: u64) -> bool {
         self.progress_ms < before_ms
     }
 
-    /// Ends it: what it owns goes back, the stream closes.
+    /// Ends the connection: returns its buffers, closes the stream.
     pub fn release(self, buffers: &mut Buffers) {
         if let Some((block, _)) = self.input {
             buffers.input_blocks.give_back(block);
@@ -159,8 +155,8 @@ impl<S: ByteStream> Connection<S> {
             Unsent::Block { block, .. } => buffers.output_blocks.give_back(block),
             Unsent::Value { buffer, .. } => buffers.values.give_back(buffer),
         }
-        if let Some(body) = self.body {
-            buffers.values.give_back(body.buffer);
+        if let Some(long) = self.long_input {
+            buffers.values.give_back(long.buffer);
         }
     }
 }

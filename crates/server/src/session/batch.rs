@@ -28,11 +28,14 @@ pub(super) trait Codec<'i>: Sized + Sync {
     /// Goes back to a request at `at`: the next input begins with its command.
     fn rewind(&mut self, _at: usize, _key_index: u32) {}
 
-    /// Returns the longest reply with a value, without the value.
-    fn value_reply_bytes(form: &Self::Form) -> usize;
-
-    /// Writes the part of a reply before its value.
-    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Self::Form, meta: ValueMeta);
+    /// Writes the part of a reply before its value. Returns false if the reply has no room
+    /// ([`Sink::has_room`]).
+    fn begin_value(
+        sink: &mut Sink<'_, 'i, '_, Self>,
+        index: usize,
+        form: &Self::Form,
+        meta: ValueMeta,
+    ) -> bool;
 
     /// Writes the reply of a request, or the part of it after its value.
     fn finish(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Self::Form, outcome: Outcome);
@@ -244,19 +247,10 @@ pub(super) struct Sink<'s, 'i, 'o, C: Codec<'i>> {
 }
 
 impl<'i, C: Codec<'i>> ReplySink for Sink<'_, 'i, '_, C> {
-    /// Room for the value includes short replies to all later requests.
     #[inline]
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         let form = &self.pending[index].form;
-        let reply_bytes = C::value_reply_bytes(form) + meta.value_bytes;
-        let kept_bytes = (self.requests.len() - index) * self.short_reply_bytes;
-        if self.output.room() < reply_bytes + kept_bytes {
-            self.bytes_needed = reply_bytes + BATCH_REQUESTS_MAX * self.short_reply_bytes;
-            return None;
-        }
-        self.start = self.output.filled();
-        C::begin_value(self, index, form, meta);
-        Some(self.output.give(meta.value_bytes))
+        C::begin_value(self, index, form, meta).then(|| self.output.give(meta.value_bytes))
     }
 
     fn rollback(&mut self, _: usize) {
@@ -279,6 +273,19 @@ impl<'i, C: Codec<'i>> ReplySink for Sink<'_, 'i, '_, C> {
 }
 
 impl<'i, C: Codec<'i>> Sink<'_, 'i, '_, C> {
+    /// Returns whether a reply with a value has room, with short replies to all requests from this one on.
+    /// If so, the reply begins here.
+    #[inline]
+    pub fn has_room(&mut self, index: usize, reply_bytes: usize) -> bool {
+        let kept_bytes = (self.requests.len() - index) * self.short_reply_bytes;
+        if self.output.room() < reply_bytes + kept_bytes {
+            self.bytes_needed = reply_bytes + BATCH_REQUESTS_MAX * self.short_reply_bytes;
+            return false;
+        }
+        self.start = self.output.filled();
+        true
+    }
+
     /// Returns whether a request has created its number, which was neither a hit nor a miss.
     fn has_created(&self, index: usize) -> bool {
         self.item.created && matches!(self.requests[index].operation, Operation::MetaArithmetic(_))

@@ -11,7 +11,7 @@ use micanite_wire::memcache::binary::reply::{self as binary_reply, Status as Bin
 use micanite_wire::memcache::binary::{SaslStep, plain, sasl_step};
 use micanite_wire::memcache::text::{TextAuth, reply, text_auth};
 
-use super::{Context, Progress, Protocol, Session, Status};
+use super::{Context, Phase, Progress, Protocol, Session, Status};
 use crate::limits::AUTH_FAILURES_OF_CONNECTION;
 use crate::output::Output;
 use crate::security::auth::Verdict;
@@ -40,8 +40,8 @@ impl Guard {
         self.shut
     }
 
-    /// Whether the client has to say who it is, and has never done so.
-    pub fn is_of_stranger(&self) -> bool {
+    /// Returns whether the client has to authenticate, and never has.
+    pub fn never_authenticated(&self) -> bool {
         self.shut && !self.was_known
     }
 }
@@ -95,7 +95,7 @@ impl Session {
                 Done::Incomplete => return stopped(Status::NeedInput),
                 Done::Bytes(bytes) => at += bytes,
                 Done::Close => {
-                    self.closing = true;
+                    self.phase = Phase::Closing;
                     return Progress { consumed: input.len(), status: Status::Close };
                 }
             }

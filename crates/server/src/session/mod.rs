@@ -42,18 +42,24 @@ use text::{Text, TextState};
 pub struct Session {
     protocol: Protocol,
     text: TextState,
-    /// Bytes of a refused body that are still to come.
-    swallow_bytes: u64,
-    /// The request at the start of the input lacks the rest of its body.
-    awaits_body: bool,
+    awaits: Awaits,
+    phase: Phase,
     guard: Guard,
     /// A reply that is made in steps.
     long: Option<LongReply>,
-    /// After `watch`, the connection only receives lines.
-    watcher: Option<Watcher>,
     /// Keys that were looked up since [`Session::take_keys`].
     keys: usize,
-    closing: bool,
+}
+
+/// Phases of a conversation.
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    Serving,
+    /// After `watch`, the client only receives lines.
+    Watching(Watcher),
+    /// The connection is to be closed.
+    Closing,
 }
 
 /// Protocol of a connection, which the first byte of its first request decides.
@@ -86,11 +92,8 @@ pub enum Status {
         /// Not more than [`crate::limits::OUTPUT_BYTES`] unless a value is longer than that.
         bytes: usize,
     },
-    /// The next request is a store that is longer than the largest input: come again with all of it.
-    NeedBody {
-        /// Length of the request.
-        bytes: usize,
-    },
+    /// The next request is longer than the largest input: come again with all of its bytes.
+    NeedBuffer { bytes: usize },
     /// The turn has used up its requests, or the bytes that it may move within the memory.
     TurnOver,
     /// The connection is to be closed once the replies are sent.
@@ -105,38 +108,33 @@ pub struct Progress {
     pub status: Status,
 }
 
-/// What a conversation waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the next bytes of the input are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Awaits {
     /// A request.
+    #[default]
     Request,
     /// The rest of a body.
     Body,
-    /// The rest of a body that was refused.
-    Refused,
+    /// The rest of a body that was refused, which is discarded.
+    Refused { bytes: u64 },
 }
 
 impl Session {
     /// Returns whether the conversation is between two requests, as far as the session knows.
     pub fn is_idle(&self) -> bool {
-        self.swallow_bytes == 0 && self.text.is_idle()
+        self.awaits == Awaits::Request && self.text.is_idle()
     }
 
     /// Returns what the next bytes of the input are.
     #[inline]
     pub fn awaits(&self) -> Awaits {
-        if self.awaits_body {
-            Awaits::Body
-        } else if self.swallow_bytes > 0 {
-            Awaits::Refused
-        } else {
-            Awaits::Request
-        }
+        self.awaits
     }
 
-    /// Whether the client has to say who it is, and has never done so.
-    pub fn is_of_stranger(&self) -> bool {
-        self.guard.is_of_stranger()
+    /// Returns whether the client has to authenticate, and never has.
+    pub fn never_authenticated(&self) -> bool {
+        self.guard.never_authenticated()
     }
 
     /// Returns whether a reply that is made in steps was begun.
@@ -147,7 +145,7 @@ impl Session {
     /// Returns whether the connection watches: it has turns without input, too.
     #[inline]
     pub fn is_watching(&self) -> bool {
-        self.watcher.is_some()
+        matches!(self.phase, Phase::Watching(_))
     }
 
     /// Returns the number of keys that were looked up since the last call.
@@ -167,15 +165,16 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Progress {
         let stopped = |status| Progress { consumed: input.len(), status };
-        self.awaits_body = false;
-        if self.closing {
-            return stopped(Status::Close);
+        match &self.phase {
+            Phase::Closing => return stopped(Status::Close),
+            _ if self.guard.is_shut() => {
+                return self.process_guarded(input, requests_left, output, context);
+            }
+            Phase::Watching(watcher) => return stopped(show(watcher, output)),
+            Phase::Serving => {}
         }
-        if self.guard.is_shut() {
-            return self.process_guarded(input, requests_left, output, context);
-        }
-        if let Some(watcher) = &self.watcher {
-            return stopped(show(watcher, output));
+        if self.awaits == Awaits::Body {
+            self.awaits = Awaits::Request;
         }
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
@@ -215,11 +214,11 @@ impl Session {
                 Stop::Full => {}
                 Stop::Incomplete => break (batch.at, Status::NeedInput),
                 Stop::BodyIncomplete => {
-                    self.awaits_body = true;
+                    self.awaits = Awaits::Body;
                     break (batch.at, Status::NeedInput);
                 }
                 Stop::Long { .. } if context.worker.is_spent() => break (batch.at, Status::TurnOver),
-                Stop::Long { bytes } => break (batch.at, Status::NeedBody { bytes }),
+                Stop::Long { bytes } => break (batch.at, Status::NeedBuffer { bytes }),
                 Stop::TurnOver => break (batch.at, Status::TurnOver),
                 Stop::Unbatched { request, bytes } => {
                     if let Some(status) = self.answer_unbatched(request, requests_left, output, context) {
@@ -228,12 +227,11 @@ impl Session {
                     }
                     batch.at += bytes;
                     batch.at += self.swallow(&input[batch.at..]);
-                    if self.closing {
-                        break (input.len(), Status::Close);
-                    }
-                    if self.watcher.is_some() {
+                    match self.phase {
+                        Phase::Serving => {}
                         // Further input of a watcher is ignored, as by memcached.
-                        break (input.len(), Status::NeedInput);
+                        Phase::Watching(_) => break (input.len(), Status::NeedInput),
+                        Phase::Closing => break (input.len(), Status::Close),
                     }
                 }
             }
@@ -266,9 +264,15 @@ impl Session {
     /// Discards the rest of a refused body. Returns how many bytes of the input belong to it.
     #[inline]
     fn swallow(&mut self, input: &[u8]) -> usize {
-        let bytes = self.swallow_bytes.min(input.len() as u64);
-        self.swallow_bytes -= bytes;
-        bytes as usize
+        let Awaits::Refused { bytes } = self.awaits else {
+            return 0;
+        };
+        let there = bytes.min(input.len() as u64);
+        self.awaits = match bytes - there {
+            0 => Awaits::Request,
+            bytes => Awaits::Refused { bytes },
+        };
+        there as usize
     }
 }
 

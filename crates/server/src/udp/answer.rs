@@ -53,7 +53,7 @@ pub(crate) fn answer(
     let written_bytes = output.filled();
     match progress.status {
         Status::NeedInput if progress.consumed == requests.len() => {}
-        Status::NeedInput | Status::NeedBody { .. } => {
+        Status::NeedInput | Status::NeedBuffer { .. } => {
             counters.incomplete.add(1);
             refuse_rest(&requests[progress.consumed..], &mut output);
         }

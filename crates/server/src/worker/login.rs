@@ -16,7 +16,7 @@ impl<P: Streams> Worker<P> {
         self.logins_checked_ms = now_ms;
         let before_ms = now_ms.saturating_sub(LOGIN_MS_MAX);
         self.close_where(
-            |slot| slot.opened_ms <= before_ms && slot.connection.is_of_stranger(),
+            |slot| slot.opened_ms <= before_ms && slot.connection.never_authenticated(),
             |worker| worker.counters().auth_timeouts.add(1),
         );
     }

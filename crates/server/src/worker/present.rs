@@ -47,7 +47,7 @@ pub(super) fn state<S: ByteStream>(interest: Interest, connection: &Connection<S
         (Interest::Nothing, _) => ConnectionState::Wait,
         (Interest::Read, Awaits::Request) => ConnectionState::Read,
         (Interest::Read, Awaits::Body) => ConnectionState::Body,
-        (Interest::Read, Awaits::Refused) => ConnectionState::Refused,
+        (Interest::Read, Awaits::Refused { .. }) => ConnectionState::Refused,
     }
 }
 

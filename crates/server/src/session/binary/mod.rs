@@ -10,7 +10,7 @@ mod tests;
 mod unbatched;
 
 use micanite_engine::{BATCH_REQUESTS_MAX, Operation, Outcome, Request, ValueMeta};
-use micanite_wire::memcache::binary::reply::{SHORT_BYTES_MAX, VALUE_HEADER_BYTES_MAX};
+use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
 use micanite_wire::memcache::binary::{Command, HEADER_BYTES, Head, Step, Store, step};
 use micanite_wire::memcache::text::StoreVerb;
 
@@ -79,13 +79,8 @@ impl<'i> Codec<'i> for Binary {
     }
 
     #[inline]
-    fn value_reply_bytes(_: &Form) -> usize {
-        VALUE_HEADER_BYTES_MAX
-    }
-
-    #[inline]
-    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, meta: ValueMeta) {
-        sink.begin_binary_value(index, form, meta);
+    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, meta: ValueMeta) -> bool {
+        sink.begin_binary_value(index, form, meta)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use micanite_engine::{Outcome, ValueMeta};
 use micanite_wire::memcache::binary::Head;
-use micanite_wire::memcache::binary::reply::{self, Status};
+use micanite_wire::memcache::binary::reply::{self, Status, VALUE_HEADER_BYTES_MAX};
 use micanite_wire::memcache::text::StoreVerb;
 
 use super::super::batch::Sink;
@@ -11,7 +11,10 @@ use crate::output::Output;
 
 impl Sink<'_, '_, '_, Binary> {
     #[inline]
-    pub(super) fn begin_binary_value(&mut self, index: usize, form: &Form, meta: ValueMeta) {
+    pub(super) fn begin_binary_value(&mut self, index: usize, form: &Form, meta: ValueMeta) -> bool {
+        if !self.has_room(index, VALUE_HEADER_BYTES_MAX + meta.value_bytes) {
+            return false;
+        }
         let head = form.head;
         let with_key = form.role == Role::Get { with_key: true };
         let key = if with_key { self.requests[index].key } else { &[] };
@@ -19,6 +22,7 @@ impl Sink<'_, '_, '_, Binary> {
             let words = (meta.flags, meta.cas);
             reply::value_header(out, head, words, key, meta.value_bytes)
         });
+        true
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use micanite_wire::memcache::binary::{Command, Head, Store};
 use micanite_wire::memcache::text;
 
 use super::super::text::{delete, flush_all, report};
-use super::super::{Context, Session, Status as SessionStatus, batch};
+use super::super::{Awaits, Context, Phase, Session, Status as SessionStatus, batch};
 use super::reply::fail;
 use super::{SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES};
 use crate::limits::STATS_REPLY_BYTES_MAX;
@@ -64,8 +64,10 @@ impl batch::Unbatched for Unbatched<'_> {
             }
             Self::Refused { status, head, swallow_bytes, close } => {
                 fail(output, head, status);
-                session.swallow_bytes = swallow_bytes;
-                session.closing = close;
+                session.awaits = Awaits::Refused { bytes: swallow_bytes };
+                if close {
+                    session.phase = Phase::Closing;
+                }
             }
             Self::TooLarge { store, head } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
@@ -76,9 +78,9 @@ impl batch::Unbatched for Unbatched<'_> {
                 }
                 context.counters.store_too_large.add(1);
                 fail(output, head, Status::TooLarge);
-                session.swallow_bytes = store.value_bytes as u64;
+                session.awaits = Awaits::Refused { bytes: store.value_bytes as u64 };
             }
-            Self::BadMagic => session.closing = true,
+            Self::BadMagic => session.phase = Phase::Closing,
         }
         None
     }
@@ -120,7 +122,7 @@ impl Session {
             }
             Command::Quit { quiet } => {
                 done(quiet, output);
-                self.closing = true;
+                self.phase = Phase::Closing;
             }
             Command::Stat { arguments } => statistics(arguments, head, output, context),
             Command::Get { .. }

@@ -6,7 +6,7 @@ use micanite_engine::{Walk, Walked};
 use micanite_wire::memcache::text::{Command, Operator, reply};
 
 use super::text::{Classes, Unbatched, split};
-use super::{Context, Session, Status};
+use super::{Context, Phase, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
 use crate::telemetry::stats::{ConnectionsProgress, Lines, Sizes, connections};
@@ -84,10 +84,10 @@ impl Session {
             return output.push(reply::ERROR);
         };
         let watch = &context.shared.watch;
-        self.watcher = watch.begin(kinds);
-        if self.watcher.is_none() {
+        let Some(watcher) = watch.begin(kinds) else {
             return output.push(b"SERVER_ERROR too many watchers\r\n");
-        }
+        };
+        self.phase = Phase::Watching(watcher);
         let evictions = watch.wanted().any(Kinds::EVICTIONS);
         context.shared.cache.notify_evictions(evictions);
         output.push(reply::OK);

@@ -101,13 +101,8 @@ impl<'i> Codec<'i> for Text<'i> {
     }
 
     #[inline]
-    fn value_reply_bytes(form: &Form) -> usize {
-        reply::value_reply_bytes(form)
-    }
-
-    #[inline]
-    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, meta: ValueMeta) {
-        sink.begin_value(index, form, meta);
+    fn begin_value(sink: &mut Sink<'_, 'i, '_, Self>, index: usize, form: &Form, meta: ValueMeta) -> bool {
+        sink.begin_value(index, form, meta)
     }
 
     #[inline]

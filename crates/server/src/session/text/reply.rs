@@ -4,7 +4,6 @@ use micanite_engine::{Operation, Outcome, ValueMeta};
 use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 
 use super::super::batch::Sink;
-use super::meta::META_REPLY_BYTES_MAX;
 use super::{Form, Text};
 use crate::limits::SHORT_REPLY_BYTES_MAX;
 use crate::output::Output;
@@ -14,17 +13,14 @@ const _: () = assert!(reply::NOT_A_NUMBER.len() <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(reply::OUT_OF_MEMORY.len() <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(reply::NUMBER_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
 
-/// Returns the longest reply with a value, without the value.
-#[inline]
-pub(super) fn value_reply_bytes(form: &Form) -> usize {
-    2 + if let Form::Meta { .. } = form { META_REPLY_BYTES_MAX } else { VALUE_HEADER_BYTES_MAX }
-}
-
 impl<'i> Sink<'_, 'i, '_, Text<'i>> {
     #[inline]
-    pub(super) fn begin_value(&mut self, index: usize, form: &Form, meta: ValueMeta) {
+    pub(super) fn begin_value(&mut self, index: usize, form: &Form, meta: ValueMeta) -> bool {
         if let Form::Meta { number } = form {
-            return self.begin_meta_value(index, usize::from(*number));
+            return self.begin_meta_value(index, usize::from(*number), meta.value_bytes);
+        }
+        if !self.has_room(index, VALUE_HEADER_BYTES_MAX + meta.value_bytes + 2) {
+            return false;
         }
         let request = &self.requests[index];
         let cas = match request.operation {
@@ -35,6 +31,7 @@ impl<'i> Sink<'_, 'i, '_, Text<'i>> {
             let cas = cas.then_some(meta.cas);
             reply::value_header(out, request.key, meta.flags, meta.value_bytes, cas)
         });
+        true
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use micanite_wire::memcache::text::meta::base64::{DECODED_BYTES_MAX, decode};
 use micanite_wire::memcache::text::{Command, ShutdownHow, StoreVerb, expiry, reply};
 
 use super::super::long::Answered;
-use super::super::{Context, Session, Status, batch};
+use super::super::{Awaits, Context, Phase, Session, Status, batch};
 use super::meta::{META_REPLY_BYTES_MAX, SingleMeta};
 use super::operator;
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
@@ -80,8 +80,10 @@ impl Session {
             Unbatched::EndOfGet => output.push(reply::END),
             Unbatched::Refused { reply, swallow_bytes, close } => {
                 output.push(reply.as_bytes());
-                self.swallow_bytes = swallow_bytes;
-                self.closing = close;
+                self.awaits = Awaits::Refused { bytes: swallow_bytes };
+                if close {
+                    self.phase = Phase::Closing;
+                }
             }
             Unbatched::TooLarge { verb, key, value_bytes, noreply } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
@@ -92,7 +94,7 @@ impl Session {
                 }
                 context.counters.store_too_large.add(1);
                 say(reply::TOO_LARGE, noreply, output);
-                self.swallow_bytes = value_bytes as u64 + 2;
+                self.awaits = Awaits::Refused { bytes: value_bytes as u64 + 2 };
             }
             Unbatched::BadChunk { noreply } => {
                 context.counters.cmd_set.add(1);
@@ -107,7 +109,7 @@ impl Session {
                 }
                 context.counters.store_too_large.add(1);
                 output.push(reply::TOO_LARGE);
-                self.swallow_bytes = body_bytes as u64;
+                self.awaits = Awaits::Refused { bytes: body_bytes as u64 };
             }
             Unbatched::Meta(_) => unreachable!("executed as a batch of one"),
         }
@@ -121,7 +123,7 @@ impl Session {
                     output.push(part.as_bytes());
                 }
             }
-            Command::Quit => self.closing = true,
+            Command::Quit => self.phase = Phase::Closing,
             Command::FlushAll { noreply, .. } | Command::FlushNamespace { noreply, .. }
                 if context.server.settings.switches.no_flush =>
             {
@@ -143,7 +145,7 @@ impl Session {
             Command::Shutdown { how, noreply } => match ending(how, context) {
                 Ok(ending) => {
                     context.server.end(ending);
-                    self.closing = true;
+                    self.phase = Phase::Closing;
                 }
                 Err(refusal) => say(refusal, noreply, output),
             },

@@ -7,6 +7,7 @@ use micanite_wire::memcache::text::reply as classic;
 
 use super::super::Text;
 use super::super::reply::write;
+use super::META_REPLY_BYTES_MAX;
 use crate::session::batch::Sink;
 
 /// Form of the reply to a meta command.
@@ -26,12 +27,22 @@ impl<'i> MetaForm<'i> {
 }
 
 impl<'i> Sink<'_, 'i, '_, Text<'i>> {
-    /// Writes the line before the value of an item that was described.
+    /// Writes the line before the value of an item that was described. Returns false if the reply has no
+    /// room.
     #[inline(never)]
-    pub(in crate::session) fn begin_meta_value(&mut self, index: usize, number: usize) {
+    pub(in crate::session) fn begin_meta_value(
+        &mut self,
+        index: usize,
+        number: usize,
+        value_bytes: usize,
+    ) -> bool {
+        if !self.has_room(index, META_REPLY_BYTES_MAX + value_bytes + 2) {
+            return false;
+        }
         let form = &self.codec.meta_forms[number];
         let (reply, item) = (self.meta_reply(index, form), self.meta_item());
         self.output.push_with(|out| reply.got(out, true, &item));
+        true
     }
 
     /// Writes the reply to a request. The value of a hit is already in the output.
