@@ -1,69 +1,65 @@
 //! A worker: one thread, its connections, and its share of the cache, run to completion.
 //!
 //! ```text
-//!  wait (epoll or io_uring) -> read the clock -> turns for those that the last round had none for
+//!  wait (epoll or io_uring) -> read the clock -> turns that the last round had no time for
 //!               -> a turn for each connection with an event
-//!               -> turns for those that had more to do, and for those whose buffer came back
-//!               -> new connections -> housekeeping, every 10 ms
+//!               -> turns for connections with more to do, and for those whose value buffer is free now
+//!               -> new connections -> upkeep, every 10 ms
 //! ```
 
-mod idle;
-mod login;
 mod native;
 mod post;
-mod present;
 mod queues;
 mod rounds;
 mod slots;
+mod status;
 mod tls;
 mod udp;
+mod upkeep;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
 use micanite_control::cores;
 use micanite_control::log;
 use micanite_net::{Interest, Streams};
-use nix::time::{ClockId, clock_gettime};
 
-use crate::connection::{Buffers, Connection, Next, Turn};
-use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, WAIT_MS_MAX};
+use crate::connection::{Buffers, Next, Turn};
+use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, WAIT_MS_MAX};
 use crate::native::NativePort;
-use crate::session::{Context, Session};
+use crate::session::Context;
 use crate::shared::clock::{Clock, seconds};
 use crate::shared::{Ending, Server};
 use crate::telemetry::latency::{Began, Transport};
-use crate::telemetry::stats::{ConnectionState, Counters};
+use crate::telemetry::stats::Counters;
 use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
-use present::Arrival;
 use queues::{Kind, Queues};
-use slots::{Slot, Slots, Token};
+use slots::{Slots, Token};
 
-/// What the bytes of a connection go through.
+/// The transport of a connection.
 type Bytes<P> = micanite_net::Transport<<P as Streams>::Stream>;
 
-/// The waker's token; no connection has it.
+/// Token of the waker. No connection has it.
 const WAKER: u64 = u64::MAX;
-/// The token of the native sockets.
+/// Token of the native sockets.
 const NATIVE: u64 = u64::MAX - 1;
-/// The token of memcached's UDP sockets.
+/// Token of memcached's UDP sockets.
 const UDP: u64 = u64::MAX - 2;
 
-/// See the module.
+/// A worker.
 #[derive(Debug)]
 pub struct Worker<P: Streams> {
     number: usize,
     server: Arc<Server>,
     engine: micanite_engine::Worker,
     clock: Clock,
-    /// The worker's waker tells of them, and of the end.
+    /// The worker's waker announces posts, and the end.
     posts: Receiver<Post>,
-    /// There may be more posts than were taken.
+    /// There may be posts that were not taken.
     has_posts: bool,
     streams: P,
     slots: Slots<Bytes<P>>,
@@ -71,40 +67,40 @@ pub struct Worker<P: Streams> {
     queues: Queues,
     buffers: Buffers,
     maintained_ms: u64,
-    /// The place from which connections are looked at next, for idle ones.
+    /// Place of the connection that the search for idle ones visits next.
     idle_place: usize,
-    /// When the worker stopped waiting, if the round is timed.
+    /// Begin of the round, if it is timed.
     round_began: Option<Began>,
-    /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
+    /// Rounds until this worker may sleep: after a request of another worker, more follow soon.
     lingering: u32,
-    /// Bytes that the engine had moved when the round began.
+    /// Bytes that the engine had moved before the round.
     moved_before_bytes: u64,
-    /// The last round was spent before some queued connections had their turn: they come first in this one.
+    /// The last round was spent before all queued connections had their turn. They come first in this one.
     is_behind: bool,
-    /// When late handshakes were looked for.
+    /// Time of the last search for late handshakes.
     handshakes_checked_ms: u64,
-    /// When late logins were looked for.
+    /// Time of the last search for late logins.
     logins_checked_ms: u64,
-    /// Whether there are other workers.
+    /// There are other workers.
     has_colleagues: bool,
-    /// The native protocol, if it is spoken.
+    /// The port of the native protocol, if there is one.
     native: Option<NativeTurn>,
-    /// memcached's protocols over UDP, if they are spoken.
+    /// The port of memcached's UDP frames, if there is one.
     udp: Option<UdpPort>,
 }
 
 impl<P: Streams> Worker<P> {
-    /// Bytes that a worker keeps for each connection beside its blocks.
+    /// Bytes that a worker keeps for each connection, besides its blocks.
     pub const PLACE_BYTES: usize =
         Slots::<Bytes<P>>::PLACE_BYTES + Queues::PLACE_BYTES + 3 * size_of::<u32>();
 
-    /// The worker of a number, for at most so many connections.
+    /// Makes the worker of a number, for at most `connections_max` connections.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns errors of the kernel.
     ///
     /// # Panics
-    /// When there is a worker of this number already.
+    /// Panics if there is already a worker of this number.
     pub fn new(
         (number, server): (usize, Arc<Server>),
         clock: Clock,
@@ -147,7 +143,7 @@ impl<P: Streams> Worker<P> {
     /// Serves until the server ends.
     ///
     /// # Errors
-    /// Waiting fails: nothing can be served any more.
+    /// Returns an error if waiting fails: nothing can be served any more.
     pub fn run(mut self) -> io::Result<()> {
         let result = self.serve();
         if result.is_err() {
@@ -158,8 +154,8 @@ impl<P: Streams> Worker<P> {
         result
     }
 
-    /// Executes what other workers ask of this one, as the owner of partitions, until they have
-    /// nothing to ask any more; datagrams as well, for clients are told nothing of an end.
+    /// Executes requests that other workers delegate to this one, as the owner of partitions, until they
+    /// have ended. Serves datagrams as well, because their clients do not learn of the end.
     fn attend(&mut self) {
         while self.server.are_working() {
             let more = self.serve_native().unwrap_or(false);
@@ -171,11 +167,11 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// Waits for events; other workers know that they have to wake this one meanwhile.
+    /// Waits for events. Other workers know meanwhile that they have to wake this one.
     #[inline]
     fn wait(&mut self, busy: bool) -> io::Result<usize> {
         if self.has_colleagues && (busy || self.lingering > 0) {
-            // Connections that ask the engine for nothing must not keep them waiting.
+            // Turns without requests to the engine must not keep other workers waiting.
             self.engine.serve();
         }
         if busy || !self.has_colleagues {
@@ -191,7 +187,8 @@ impl<P: Streams> Worker<P> {
         count
     }
 
-    /// The owner of a partition comes by for what a program in the kernel has noted.
+    /// Returns the longest wait. While the program in the kernel answers GETs, the owner of a partition
+    /// regularly collects its notes.
     fn wait_ms_max(&self) -> u16 {
         match &self.server.kernel_get {
             Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
@@ -210,7 +207,7 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// Serves whatever has something to do, but nobody for long. Returns the time.
+    /// Gives a turn to every connection with something to do. Returns the time.
     fn round(&mut self) -> io::Result<u64> {
         let more = self.serve_native()?;
         let queued = self.has_queued();
@@ -280,7 +277,7 @@ impl<P: Streams> Worker<P> {
             }
             Next::Close => return self.close(token),
         };
-        let state = present::state(interest, &slot.connection);
+        let state = status::state(interest, &slot.connection);
         let is_new_state = state != slot.state;
         slot.state = state;
         if interest != slot.interest {
@@ -293,63 +290,6 @@ impl<P: Streams> Worker<P> {
         }
         if is_new_state {
             self.note_state(token, state);
-        }
-    }
-
-    /// Takes some of what was posted; the rest waits for the next round.
-    fn take_posts(&mut self, now_ms: u64) {
-        self.has_posts = true;
-        for _ in 0..POSTS_PER_ROUND {
-            let Ok(post) = self.posts.try_recv() else {
-                self.has_posts = false;
-                return;
-            };
-            match post {
-                Post::Connection(incoming) => self.welcome(incoming, now_ms),
-                Post::Invalidate { name, answer } => {
-                    let result = self.engine.invalidate_namespace(&name, seconds(now_ms));
-                    // Whoever has asked may have lost patience.
-                    let _ = answer.send(result);
-                }
-            }
-        }
-    }
-
-    /// Takes a new connection in. Its first request is often there already, or it has left again.
-    fn welcome(&mut self, incoming: Incoming, now_ms: u64) {
-        let interest = Interest::Read;
-        self.counters().connections_opened.add(1);
-        let session = match &self.server.auth {
-            None => Session::default(),
-            Some(_) => Session::guarded(incoming.stream.peer_ip()),
-        };
-        let arrival = Arrival::of(&incoming.stream);
-        let stream = self.streams.adopt(incoming.stream);
-        let Ok(stream) = stream.and_then(|stream| tls::transport(stream, incoming.tls)) else {
-            self.counters().connections_closed.add(1);
-            return;
-        };
-        let token = self.slots.insert(Slot {
-            connection: Connection::with(stream, session),
-            interest,
-            state: ConnectionState::Read,
-            queued: false,
-            mean_turn_bytes: 0,
-            readable: false,
-            wait_bytes: 0,
-            opened_ms: now_ms,
-        });
-        self.note_arrival(token, &arrival, now_ms);
-        if self.server.verbosity() > 0 {
-            log!("worker {}: connection {token} opened", self.number);
-        }
-        let Some(slot) = self.slots.get_mut(token) else {
-            return;
-        };
-        let stream = slot.connection.stream().inner();
-        match self.streams.add(stream, token.to_u64(), interest) {
-            Ok(()) => self.turn_or_queue(token, true, now_ms),
-            Err(_) => self.close(token),
         }
     }
 
@@ -370,56 +310,8 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    fn maintain(&mut self, now_ms: u64) {
-        let began = Instant::now();
-        let since_ms = now_ms - self.maintained_ms;
-        self.maintained_ms = now_ms;
-        self.engine.maintain(seconds(now_ms));
-        self.close_stalled(now_ms);
-        self.close_late_handshakes(now_ms);
-        self.close_late_logins(now_ms);
-        self.close_idle_for_long(now_ms, since_ms);
-        self.serve_watchers(now_ms);
-        self.counters().housekeeping_ns.add(began.elapsed().as_nanos() as u64);
-        self.counters().maintained_ms.set(now_ms);
-        self.server.shared.hot[self.number].calm(seconds(now_ms));
-        let spent_ns = cpu_time_ns();
-        self.counters().cpu_ns.add(spent_ns - self.counters().cpu_ns.get());
-    }
-
     fn counters(&self) -> &Counters {
         &self.server.shared.counters[self.number]
-    }
-
-    fn close_stalled(&mut self, now_ms: u64) {
-        if self.queues.count(Kind::Waiting) > 0 {
-            self.close_where(
-                // Who is queued waits for the server.
-                |slot| !slot.queued && slot.connection.has_stalled(now_ms),
-                |worker| {
-                    worker.counters().value_buffer_stalls.add(1);
-                },
-            );
-        }
-    }
-
-    /// Closes what has nothing half done; returns whether nothing is left.
-    fn close_idle(&mut self, now_ms: u64) -> bool {
-        self.take_posts(now_ms);
-        // Who is queued has something to say.
-        self.close_where(|slot| !slot.queued && slot.connection.is_idle(), |_| {});
-        self.slots.is_empty() && !self.has_posts
-    }
-
-    fn close_where(&mut self, condition: impl Fn(&Slot<Bytes<P>>) -> bool, closed: impl Fn(&Self)) {
-        let mut from = 0;
-        while let Some((token, slot, next)) = self.slots.next_from(from) {
-            from = next;
-            if condition(slot) {
-                self.close(token);
-                closed(self);
-            }
-        }
     }
 }
 
@@ -427,10 +319,3 @@ impl<P: Streams> Worker<P> {
 mod fairness_tests;
 #[cfg(test)]
 mod rounds_tests;
-
-/// CPU time of this thread.
-fn cpu_time_ns() -> u64 {
-    // It cannot fail for the own thread.
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-}

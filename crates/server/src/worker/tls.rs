@@ -1,5 +1,4 @@
-//! Handshakes of TLS: one per round, so that other connections do not wait for several, and not
-//! for ever.
+//! TLS handshakes. A round takes one step of one handshake, so that other connections do not wait for several.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use super::slots::Slot;
 use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
 use crate::telemetry::stats::Counters;
 
-/// A stream as it is, or TLS over it.
+/// Returns a transport over a stream, with TLS if it is configured.
 pub(super) fn transport<S: ByteStream>(
     stream: S,
     config: Option<Arc<ServerConfig>>,
@@ -26,14 +25,14 @@ pub(super) fn transport<S: ByteStream>(
     }
 }
 
-/// Counts a handshake that has come to its end as a new session.
+/// Counts a handshake that has ended as a new session.
 pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
     if let Some(TlsPhase::Open { resumed: false }) = stream.tls_phase() {
         counters.ssl_new_sessions.add(1);
     }
 }
 
-/// Counts what was not as it should be when a connection ends.
+/// Counts the failure of a connection that ends.
 pub(super) fn count_failure<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
     match stream.tls_phase() {
         Some(TlsPhase::Handshake) => counters.ssl_handshake_errors.add(1),
@@ -43,7 +42,7 @@ pub(super) fn count_failure<S: ByteStream>(stream: &Transport<S>, counters: &Cou
 }
 
 impl<S: ByteStream> Slot<Transport<S>> {
-    /// Whether its handshake is not over.
+    /// Returns whether the handshake has not ended.
     #[inline]
     pub fn is_shaking(&self) -> bool {
         self.connection.stream().tls_phase() == Some(TlsPhase::Handshake)

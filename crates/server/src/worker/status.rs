@@ -1,5 +1,4 @@
-//! The connections of a worker as others see them: in the table of `stats conns`, and in the lines
-//! of `watch`.
+//! Shows a worker's connections to others: in the table of `stats conns`, and in lines of `watch`.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,15 +14,15 @@ use crate::shared::clock::seconds;
 use crate::telemetry::stats::ConnectionState;
 use crate::telemetry::watch::Peer;
 
-/// What is known of a connection before it has a place.
-pub(super) struct Arrival {
+/// The two ends of a connection.
+pub(super) struct Endpoints {
     descriptor: i32,
     peer: Peer,
     own: Option<SocketAddr>,
 }
 
-impl Arrival {
-    /// Asks the kernel.
+impl Endpoints {
+    /// Asks the kernel for the ends of a stream.
     pub fn of(stream: &Stream) -> Self {
         let descriptor = stream.as_fd().as_raw_fd();
         let peer = getpeername::<SockaddrStorage>(descriptor).ok();
@@ -38,7 +37,7 @@ fn address(of: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| of.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
 }
 
-/// What a connection does.
+/// Returns the state of a connection, as `stats conns` names it.
 #[inline]
 pub(super) fn state<S: ByteStream>(interest: Interest, connection: &Connection<S>) -> ConnectionState {
     match (interest, connection.awaits()) {
@@ -52,16 +51,16 @@ pub(super) fn state<S: ByteStream>(interest: Interest, connection: &Connection<S
 }
 
 impl<P: Streams> Worker<P> {
-    /// A connection has come.
-    pub(super) fn note_arrival(&self, token: Token, arrival: &Arrival, now_ms: u64) {
+    /// Notes that a connection has come.
+    pub(super) fn note_arrival(&self, token: Token, endpoints: &Endpoints, now_ms: u64) {
         let place = (self.number, token.place());
-        let ends = (arrival.peer, arrival.own);
+        let ends = (endpoints.peer, endpoints.own);
         let table = &self.server.shared.connection_table;
-        table.insert(place, arrival.descriptor, ends, seconds(now_ms));
-        self.server.shared.watch.connected(arrival.peer, arrival.descriptor);
+        table.insert(place, endpoints.descriptor, ends, seconds(now_ms));
+        self.server.shared.watch.connected(endpoints.peer, endpoints.descriptor);
     }
 
-    /// A connection has gone, if it was there still.
+    /// Notes that a connection has gone, if it was still there.
     pub(super) fn note_departure(&self, token: Token, reason: &'static str) {
         let table = &self.server.shared.connection_table;
         if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
@@ -69,7 +68,7 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// A connection has its turn.
+    /// Notes the turn of a connection.
     #[inline]
     pub(super) fn note_turn(&self, token: Token, now_ms: u64) {
         let (table, place) = (&self.server.shared.connection_table, token.place());
@@ -80,14 +79,14 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// What a connection waits for now.
+    /// Notes what a connection waits for.
     #[cold]
     pub(super) fn note_state(&self, token: Token, state: ConnectionState) {
         let table = &self.server.shared.connection_table;
         table.note_state(self.number, token.place(), state);
     }
 
-    /// Turns for the connections that watch, unless their peers do not read.
+    /// Gives turns to connections that watch, unless their peers do not read.
     pub(super) fn serve_watchers(&mut self, now_ms: u64) {
         let evictions = self.server.shared.watch.wanted().any(crate::telemetry::watch::Kinds::EVICTIONS);
         self.server.shared.cache.notify_evictions(evictions);

@@ -1,0 +1,116 @@
+//! Upkeep, every 10 ms: the cache, and connections that have to be closed.
+
+use std::time::Instant;
+
+use micanite_net::{Interest, Streams};
+use nix::time::{ClockId, clock_gettime};
+
+use super::queues::Kind;
+use super::slots::Slot;
+use super::{Bytes, Worker};
+use crate::limits::{IDLE_PASS_MS, LOGIN_MS_MAX, LOGINS_CHECK_MS};
+use crate::shared::clock::seconds;
+
+impl<P: Streams> Worker<P> {
+    /// Does the regular work of a worker: upkeep of the cache, closing of connections, statistics.
+    pub(super) fn maintain(&mut self, now_ms: u64) {
+        let began = Instant::now();
+        let since_ms = now_ms - self.maintained_ms;
+        self.maintained_ms = now_ms;
+        self.engine.maintain(seconds(now_ms));
+        self.close_stalled(now_ms);
+        self.close_late_handshakes(now_ms);
+        self.close_late_logins(now_ms);
+        self.close_idle_for_long(now_ms, since_ms);
+        self.serve_watchers(now_ms);
+        self.counters().housekeeping_ns.add(began.elapsed().as_nanos() as u64);
+        self.counters().maintained_ms.set(now_ms);
+        self.server.shared.hot[self.number].calm(seconds(now_ms));
+        let spent_ns = cpu_time_ns();
+        self.counters().cpu_ns.add(spent_ns - self.counters().cpu_ns.get());
+    }
+
+    fn close_stalled(&mut self, now_ms: u64) {
+        if self.queues.count(Kind::Waiting) > 0 {
+            self.close_where(
+                // A queued connection waits for the server.
+                |slot| !slot.queued && slot.connection.has_stalled(now_ms),
+                |worker| {
+                    worker.counters().value_buffer_stalls.add(1);
+                },
+            );
+        }
+    }
+
+    /// Closes connections without unfinished requests. Returns whether no connection is left.
+    pub(super) fn close_idle(&mut self, now_ms: u64) -> bool {
+        self.take_posts(now_ms);
+        // A queued connection has more to do.
+        self.close_where(|slot| !slot.queued && slot.connection.is_idle(), |_| {});
+        self.slots.is_empty() && !self.has_posts
+    }
+
+    /// Closes connections that meet a condition.
+    pub(super) fn close_where(
+        &mut self,
+        condition: impl Fn(&Slot<Bytes<P>>) -> bool,
+        closed: impl Fn(&Self),
+    ) {
+        let mut from = 0;
+        while let Some((token, slot, next)) = self.slots.next_from(from) {
+            from = next;
+            if condition(slot) {
+                self.close(token);
+                closed(self);
+            }
+        }
+    }
+
+    /// Closes idle connections (`-o idle_timeout`) among the next in turn. No connection has a timer: each is
+    /// visited about once in [`IDLE_PASS_MS`].
+    pub(super) fn close_idle_for_long(&mut self, now_ms: u64, since_ms: u64) {
+        let timeout_ms = self.server.settings.idle_timeout_ms;
+        if timeout_ms == 0 || self.slots.is_empty() {
+            return;
+        }
+        let places = self.slots.places();
+        let due = places as u64 * since_ms.min(IDLE_PASS_MS) / IDLE_PASS_MS;
+        let end = self.idle_place + (due as usize + 1).min(places);
+        let before_ms = now_ms.saturating_sub(timeout_ms);
+        for place in self.idle_place..end {
+            let Some((token, slot)) = self.slots.at(place % places) else {
+                continue;
+            };
+            // A connection that waits for a turn or a value buffer waits for the server.
+            let waits = slot.queued || slot.interest == Interest::Nothing;
+            let watches = slot.connection.is_watching();
+            if !waits && !watches && slot.connection.has_done_nothing(before_ms) {
+                self.counters().idle_kicks.add(1);
+                self.note_departure(token, "idle_timeout");
+                self.close(token);
+            }
+        }
+        self.idle_place = end % places;
+    }
+
+    /// Closes connections whose clients have not authenticated in time (`-Y`, `-S`). A client that
+    /// authenticates again has no such deadline.
+    pub(super) fn close_late_logins(&mut self, now_ms: u64) {
+        if self.server.auth.is_none() || now_ms - self.logins_checked_ms < LOGINS_CHECK_MS {
+            return;
+        }
+        self.logins_checked_ms = now_ms;
+        let before_ms = now_ms.saturating_sub(LOGIN_MS_MAX);
+        self.close_where(
+            |slot| slot.opened_ms <= before_ms && slot.connection.never_authenticated(),
+            |worker| worker.counters().auth_timeouts.add(1),
+        );
+    }
+}
+
+/// Returns the CPU time of this thread.
+fn cpu_time_ns() -> u64 {
+    // It cannot fail for the calling thread.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
