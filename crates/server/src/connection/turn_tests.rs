@@ -1,4 +1,4 @@
-//! A turn ends when it has moved as much as it may within the memory, and the next one goes on where it stopped.
+//! A turn ends when it has moved as many bytes as it may. The next one goes on where it stopped.
 
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
 
@@ -9,7 +9,7 @@ use crate::testing::{Bench, Script};
 
 const VALUE_BYTES: usize = 900_000;
 const REQUESTS: usize = 64;
-/// The head of an item, and what a turn counts beside what it moves: itself, its keys, and the bytes that come and go.
+/// Bytes that a turn counts besides values: items' heads, the turn itself, keys, bytes received and sent.
 const BESIDE_BYTES: usize = 96 << 10;
 
 fn bench() -> Bench {
@@ -24,7 +24,8 @@ fn store(bench: &mut Bench, key: &str) {
     assert_eq!(bench.replies(&set), b"STORED\r\n");
 }
 
-/// Drives a conversation to its end; every turn is looked at. Returns the replies, the turns, and the bytes that they moved.
+/// Drives a conversation to its end and checks every turn. Returns the replies, the number of turns, and the
+/// bytes that they moved.
 fn turns(bench: &mut Bench, input: Vec<u8>) -> (Vec<u8>, usize, usize) {
     let mut script = Script::of([input]);
     script.ends = true;
@@ -93,12 +94,13 @@ fn no_turn_moves_more_than_it_may_and_one_item() {
     }
 }
 
-/// What is in between keeps its place, whatever kind of request it is.
+/// Requests of all kinds keep their places.
 #[test]
 fn the_order_is_kept_across_turns() {
     let mut bench = bench();
     store(&mut bench, "a");
-    let round = b"append a 0 0 1\r\nx\r\nget none\r\nmn\r\nbogus\r\nms b 1 T9 c\r\ny\r\nverbosity 0\r\nget none none none\r\n";
+    let round = b"append a 0 0 1\r\nx\r\nget none\r\nmn\r\nbogus\r\nms b 1 T9 c\r\ny\r\n\
+        verbosity 0\r\nget none none none\r\n";
     let (all, _, _) = {
         let mut bench = self::bench();
         store(&mut bench, "a");
@@ -191,8 +193,8 @@ fn a_turn_that_is_spent_begins_no_long_value() {
     }
 }
 
-/// Keys that are looked up, and bytes that come and go, end a turn as moved bytes do; what has not been read is read in the next
-/// turn, without an event.
+/// Keys that are looked up, and bytes received and sent, end a turn as moved bytes do. The next turn receives
+/// the rest of the input without an event.
 #[test]
 fn a_turn_ends_by_what_it_looks_up_and_reads() {
     let keys = format!("get{}\r\n", " k".repeat(500));

@@ -1,6 +1,7 @@
 //! Keys in lines of text.
 
-/// Returns true if a key can stand in a line as it is. A key that came as base64, or in the binary protocol, may be any bytes.
+/// Returns whether a key can stand in a line as it is. A key that came as base64, or in the binary
+/// protocol, may be any bytes.
 pub(crate) fn is_word(key: &[u8]) -> bool {
     !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
 }

@@ -1,10 +1,10 @@
-//! The output: bytes of a caller that replies, statistics, and lines of watchers fill from the front.
+//! Output: a caller's bytes, which replies, statistics and lines of watchers fill from the front.
 
 mod key;
 
 pub(crate) use key::{encode_key, is_word};
 
-/// Bytes that were produced and not taken yet.
+/// Bytes that are filled from the front.
 #[derive(Debug)]
 pub struct Output<'a> {
     bytes: &'a mut [u8],
@@ -12,25 +12,25 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Fills `bytes` behind the first `filled`.
+    /// Continues `bytes`, of which the first `filled` are filled.
     #[inline]
     pub fn new(bytes: &'a mut [u8], filled: usize) -> Self {
         Self { bytes, filled }
     }
 
-    /// The number of bytes that are filled.
+    /// Returns the number of bytes that are filled.
     #[inline]
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// The number of bytes that are free.
+    /// Returns the number of bytes that are free.
     #[inline]
     pub fn room(&self) -> usize {
         self.bytes.len() - self.filled
     }
 
-    /// Appends; there must be room.
+    /// Appends bytes. There must be room.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let end = self.filled + bytes.len();
@@ -38,13 +38,13 @@ impl<'a> Output<'a> {
         self.filled = end;
     }
 
-    /// Appends what `write` puts into the room. It returns how much that is.
+    /// Appends the bytes that `write` puts into the room. It returns their number.
     #[inline]
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         self.filled += write(&mut self.bytes[self.filled..]);
     }
 
-    /// Appends so many bytes, and lends them to be written.
+    /// Appends `bytes` and lends them for writing.
     #[inline]
     pub(crate) fn give(&mut self, bytes: usize) -> &mut [u8] {
         let start = self.filled;
@@ -52,13 +52,13 @@ impl<'a> Output<'a> {
         &mut self.bytes[start..self.filled]
     }
 
-    /// The bytes behind the first `filled`.
+    /// Returns the bytes after the first `filled`.
     #[inline]
     pub(crate) fn since(&self, filled: usize) -> &[u8] {
         &self.bytes[filled..self.filled]
     }
 
-    /// Takes back the bytes behind the first `filled`.
+    /// Removes the bytes after the first `filled`.
     #[inline]
     pub(crate) fn truncate(&mut self, filled: usize) {
         debug_assert!(filled <= self.filled);

@@ -1,8 +1,7 @@
-//! A conversation with somebody who is not known yet (`-Y`, `-S`): nothing is executed, and nothing
-//! is told but that.
+//! Authentication (`-Y`, `-S`). Until a client has authenticated, nothing is executed or revealed.
 //!
 //! In the text protocol the only command is memcached's: a `set` of any key whose value is `user
-//! password`. In the binary protocol it is SASL PLAIN. Once a client is known, its guard opens and
+//! password`. In the binary protocol it is SASL PLAIN. Once a client has authenticated, its guard opens and
 //! the session goes on as any other.
 
 use std::net::IpAddr;
@@ -16,53 +15,52 @@ use crate::limits::AUTH_FAILURES_OF_CONNECTION;
 use crate::output::Output;
 use crate::security::auth::Verdict;
 
-/// Room for any reply to somebody who is not known.
+/// Room for any reply to an unauthenticated client.
 const REPLY_BYTES_MAX: usize = 256;
 
-/// Whether the client is known. By default it does not have to be.
+/// State of a client's authentication. By default the guard is open.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    shut: bool,
-    /// The client has said before who it is.
-    was_known: bool,
-    /// The client is known all the same, and has only asked for the mechanisms.
-    known: bool,
-    /// SASL was begun without a response.
-    begun: bool,
+    is_shut: bool,
+    has_authenticated: bool,
+    /// The client has authenticated, and has only asked for the mechanisms: the guard opens again.
+    only_lists: bool,
+    /// SASL began without a response, which follows.
+    has_begun: bool,
     failures: u32,
-    /// Where the client is, if that is an address.
+    /// Address of the client, if it has one.
     source: Option<IpAddr>,
 }
 
 impl Guard {
     #[inline]
     pub fn is_shut(&self) -> bool {
-        self.shut
+        self.is_shut
     }
 
     /// Returns whether the client has to authenticate, and never has.
     pub fn never_authenticated(&self) -> bool {
-        self.shut && !self.was_known
+        self.is_shut && !self.has_authenticated
     }
 }
 
-/// How a request was dealt with.
+/// Result of a request to the guard.
 enum Done {
-    /// There is not enough of it.
+    /// The request is not complete.
     Incomplete,
-    /// It took so many bytes.
+    /// The request was answered. It took so many bytes.
     Bytes(usize),
     /// The connection is to be closed.
     Close,
 }
 
 impl Session {
-    /// A conversation with a client from `source` that has to say who it is first.
+    /// Makes a session of a client from `source` that has to authenticate first.
     pub fn guarded(source: Option<IpAddr>) -> Self {
-        Self { guard: Guard { shut: true, source, ..Guard::default() }, ..Self::default() }
+        Self { guard: Guard { is_shut: true, source, ..Guard::default() }, ..Self::default() }
     }
 
-    /// As [`Session::process`], for a client that is not known.
+    /// Processes input of an unauthenticated client, as [`Session::process`].
     #[cold]
     pub(super) fn process_guarded(
         &mut self,
@@ -72,7 +70,7 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Progress {
         let mut at = 0;
-        while self.guard.shut {
+        while self.guard.is_shut {
             let stopped = |status| Progress { consumed: at, status };
             let rest = &input[at..];
             let Some(first) = rest.first() else {
@@ -88,8 +86,8 @@ impl Session {
                 self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
             }
             let done = match self.protocol {
-                Protocol::Binary => self.binary_stranger(rest, output, context),
-                _ => self.text_stranger(rest, output, context),
+                Protocol::Binary => self.authenticate_binary(rest, output, context),
+                _ => self.authenticate_text(rest, output, context),
             };
             match done {
                 Done::Incomplete => return stopped(Status::NeedInput),
@@ -108,11 +106,16 @@ impl Session {
     /// Makes a client authenticate again before it may go on. `only_lists`: it has asked only for the
     /// mechanisms, which changes nothing.
     pub(super) fn authenticate_again(&mut self, only_lists: bool) {
-        self.guard.shut = true;
-        self.guard.known = only_lists;
+        self.guard.is_shut = true;
+        self.guard.only_lists = only_lists;
     }
 
-    fn text_stranger(&mut self, input: &[u8], output: &mut Output<'_>, context: &mut Context<'_>) -> Done {
+    fn authenticate_text(
+        &mut self,
+        input: &[u8],
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Done {
         let (reply, bytes) = match text_auth(input) {
             TextAuth::Incomplete => return Done::Incomplete,
             TextAuth::Close => return Done::Close,
@@ -126,7 +129,12 @@ impl Session {
         self.done(bytes)
     }
 
-    fn binary_stranger(&mut self, input: &[u8], output: &mut Output<'_>, context: &mut Context<'_>) -> Done {
+    fn authenticate_binary(
+        &mut self,
+        input: &[u8],
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Done {
         use micanite_wire::memcache::binary::HEADER_BYTES;
         let step = sasl_step(input);
         let has_sasl = context.server.auth.as_ref().is_some_and(|auth| auth.sasl());
@@ -135,7 +143,7 @@ impl Session {
             SaslStep::BadMagic => Done::Close,
             SaslStep::List(head) if has_sasl => {
                 output.push_with(|out| binary_reply::body(out, head, b"PLAIN", 0));
-                self.guard.shut = !std::mem::take(&mut self.guard.known);
+                self.guard.is_shut = !std::mem::take(&mut self.guard.only_lists);
                 Done::Bytes(HEADER_BYTES)
             }
             SaslStep::Version(head) if has_sasl => {
@@ -144,10 +152,10 @@ impl Session {
                 Done::Bytes(HEADER_BYTES)
             }
             SaslStep::Try { head, mechanism, response, continues, bytes } if has_sasl => {
-                let begun = std::mem::take(&mut self.guard.begun);
+                let begun = std::mem::take(&mut self.guard.has_begun);
                 let is_plain = mechanism == b"PLAIN" && (begun || !continues);
                 if is_plain && response.is_empty() && !continues {
-                    self.guard.begun = true;
+                    self.guard.has_begun = true;
                     let status = BinaryStatus::AuthContinue;
                     output.push_with(|out| binary_reply::error(out, head, status));
                     return Done::Bytes(bytes);
@@ -178,7 +186,7 @@ impl Session {
         }
     }
 
-    /// Behind a reply: a client that was wrong too often is not listened to any more.
+    /// Ends a request. A client with too many failures is disconnected.
     fn done(&self, bytes: usize) -> Done {
         if self.guard.failures >= AUTH_FAILURES_OF_CONNECTION { Done::Close } else { Done::Bytes(bytes) }
     }
@@ -194,8 +202,8 @@ impl Session {
         };
         match verdict {
             Verdict::Welcome => {
-                guard.shut = false;
-                guard.was_known = true;
+                guard.is_shut = false;
+                guard.has_authenticated = true;
                 guard.failures = 0;
                 return true;
             }

@@ -1,4 +1,4 @@
-//! Conversations with clients that have to say who they are.
+//! Conversations with clients that have to authenticate.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -63,8 +63,8 @@ fn replies(mut bytes: &[u8]) -> Vec<(u8, u16, String)> {
 }
 
 #[test]
-fn nothing_is_done_for_strangers() {
-    let mut server = Server::new("strangers", "");
+fn unauthenticated_clients_get_nothing() {
+    let mut server = Server::new("unauthenticated", "");
     let requests: [&[u8]; 8] = [
         b"get a\r\n",
         b"flush_all\r\n",

@@ -108,7 +108,7 @@ pub struct Progress {
     pub status: Status,
 }
 
-/// What the next bytes of the input are.
+/// Kinds of the next bytes of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Awaits {
     /// A request.

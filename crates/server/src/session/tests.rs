@@ -1,4 +1,4 @@
-//! Conversations: what is said, and what is answered.
+//! Conversations: input and replies.
 
 use micanite_control::size;
 use micanite_wire::memcache::text::reply;
@@ -24,7 +24,8 @@ fn stat(bench: &mut Bench, name: &str) -> u64 {
 #[test]
 fn pipelined_requests_are_answered_in_their_order() {
     let all = replies(
-        "set a 1 0 3\r\nabc\r\nget a\r\nversion\r\nincr a 1\r\nset n 0 0 1\r\n5\r\nincr n 3\r\nmn\r\ngets none\r\n\
+        "set a 1 0 3\r\nabc\r\nget a\r\nversion\r\nincr a 1\r\nset n 0 0 1\r\n5\r\nincr n 3\r\n\
+         mn\r\ngets none\r\n\
          bogus\r\ndelete a\r\nget a n\r\n",
     );
     let version = crate::VERSION;
@@ -133,7 +134,8 @@ fn ma_compares_before_it_looks_for_a_number() {
 #[test]
 fn noreply_is_silent_whatever_comes_of_it() {
     let all = replies(
-        "set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\ncas a 0 0 1 5 noreply\r\nz\r\nincr a 1 noreply\r\n\
+        "set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\ncas a 0 0 1 5 noreply\r\nz\r\n\
+         incr a 1 noreply\r\n\
          incr a x noreply\r\ndelete b noreply\r\ntouch b 5 noreply\r\nset b 0 0 3 noreply\r\nabcd\r\n\
          set c 0 0 9999999 noreply\r\n",
     );
@@ -280,8 +282,10 @@ fn statistics_count_as_memcached_does() {
     let mut bench = Bench::new("");
     said(
         &mut bench,
-        "set a 0 0 1\r\n1\r\nget a b\r\ngat 0 a b\r\ntouch a 0\r\ntouch b 0\r\nincr a 1\r\nincr b 1\r\ndecr a 1\r\n\
-         gets a\r\ncas a 0 0 1 1\r\nx\r\ncas b 0 0 1 1\r\nx\r\ndelete a\r\ndelete a\r\nset t 0 0 1\r\nx\r\nincr t 1\r\n",
+        "set a 0 0 1\r\n1\r\nget a b\r\ngat 0 a b\r\ntouch a 0\r\ntouch b 0\r\nincr a 1\r\nincr b 1\r\n\
+         decr a 1\r\n\
+         gets a\r\ncas a 0 0 1 1\r\nx\r\ncas b 0 0 1 1\r\nx\r\ndelete a\r\ndelete a\r\n\
+         set t 0 0 1\r\nx\r\nincr t 1\r\n",
     );
     for (name, count) in [
         ("cmd_get", 5),

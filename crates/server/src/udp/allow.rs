@@ -1,32 +1,31 @@
-//! Whose datagrams are looked at: a list of networks.
+//! List of networks whose datagrams are answered.
 //!
-//! The address of a datagram's sender proves nothing, for anybody can write any address there. So a
-//! server that answers everyone is a weapon against others: a few bytes in the name of a victim
-//! bring the victim a megabyte. The list is the first thing that is looked at.
+//! The source address of a datagram can be forged. A server that answers all sources amplifies attacks: a few
+//! bytes with a victim's address send the victim a megabyte. So the list is checked first.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// Most networks of a list.
 const NETWORKS_MAX: usize = 64;
-/// Ports below this one are servers'. No client of memcached's has one.
+/// Least port of clients. Lower ports are servers'.
 const CLIENT_PORT_MIN: u16 = 1024;
 
-/// An address and how many of its first bits count.
+/// An address, and the number of its first bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// See the module.
+/// Networks whose datagrams are answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowList {
     networks: Vec<Network>,
 }
 
 impl Default for AllowList {
-    /// Loopback.
+    /// Returns the loopback networks.
     fn default() -> Self {
         let network = |address: [u8; 4], bits| Network { address: address.into(), bits };
         let loopback = Network { address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), bits: 128 };
@@ -35,10 +34,10 @@ impl Default for AllowList {
 }
 
 impl AllowList {
-    /// Whether a datagram from there, at a socket of this port, is to be looked at.
+    /// Returns whether a datagram of `peer`, at a socket of `own_port`, is answered.
     ///
-    /// Besides the networks its port is looked at: a reply to a server would be a request there, and
-    /// two servers would answer each other for ever.
+    /// Ports of servers are refused: a reply to a server would be a request there, and two servers would
+    /// answer each other for ever.
     #[inline]
     pub fn allows(&self, peer: SocketAddr, own_port: u16) -> bool {
         peer.port() >= CLIENT_PORT_MIN
@@ -48,12 +47,12 @@ impl AllowList {
 }
 
 impl AllowList {
-    /// The first address of each network, and how many of its first bits count.
+    /// Returns the first address of each network, and the number of its first bits that count.
     pub fn networks(&self) -> impl Iterator<Item = (IpAddr, u8)> {
         self.networks.iter().map(|of| (of.address, of.bits))
     }
 
-    /// Whether only this machine is on it.
+    /// Returns whether the list allows only this machine.
     pub fn is_loopback(&self) -> bool {
         self.networks.iter().all(Network::is_loopback)
     }
@@ -108,7 +107,7 @@ impl Network {
 impl std::str::FromStr for AllowList {
     type Err = String;
 
-    /// Networks with commas between them.
+    /// Parses networks with commas between them.
     fn from_str(text: &str) -> Result<Self, String> {
         let words = text.split(',').map(str::trim);
         let networks: Vec<_> = words.map(Network::of).collect::<Result<_, _>>()?;
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_allowed_unless_said_otherwise() {
+    fn loopback_is_allowed_by_default() {
         let list = AllowList::default();
         assert_eq!(list.to_string(), "127.0.0.0/8,::1/128");
         assert_eq!(list.to_string().parse(), Ok(list.clone()));
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_on_this_machine() {
+    fn only_loopback_networks_are_this_machine() {
         assert!(AllowList::default().is_loopback());
         for (list, is_loopback) in [
             ("127.0.0.0/8", true),
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network() {
+    fn wrong_networks_are_refused() {
         for (word, part) in [
             ("", "is no network"),
             ("10.0.0.0/8,", "is no network"),

@@ -1,4 +1,4 @@
-//! One datagram and its reply, without a socket.
+//! A datagram and its reply, without a socket.
 
 use micanite_wire::memcache::binary::{self, Head, REQUEST_MAGIC};
 use micanite_wire::memcache::text;
@@ -9,29 +9,30 @@ use crate::limits::DATAGRAM_REQUESTS;
 use crate::output::Output;
 use crate::session::{Context, Session, Status};
 
-/// The reply is too long, in the text protocol.
+/// Error in place of a reply that is too long.
 const TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP\r\n";
-/// The datagram asks for more than a turn has; what comes behind this was not executed.
+/// Error for the rest of a datagram with more requests than a turn has. The rest was not executed.
 const TOO_MUCH: &[u8] = b"SERVER_ERROR too many requests for one datagram\r\n";
 
-/// What a datagram asks for an answer of.
+/// Reply to a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// As the client has called its request.
+    /// Number that the client has given its request.
     pub request_id: u16,
-    /// Bytes of the reply; none for quiet requests.
+    /// Bytes of the reply; 0 for quiet requests.
     pub reply_bytes: usize,
-    /// Bytes that were written for it, also those that were too long to be sent.
+    /// Bytes that were written, including a reply that was too long to be sent.
     pub written_bytes: usize,
-    /// Requests that it counts for, within a turn.
+    /// Requests that the datagram takes of a turn.
     pub requests: u32,
 }
 
-/// Executes the requests of a datagram and writes their replies into `room`. `None` if it is no
+/// Executes the requests of a datagram and writes their replies into `room`. Returns `None` if it is no
 /// request: then it is counted, and not answered.
 ///
-/// A datagram moves as many bytes as a turn of a stream may, and has the requests that fit into it, whatever `-R` is. What is left of
-/// it then is refused: keeping it would let other datagrams wait for many turns of this one.
+/// A datagram may move as many bytes as a turn of a stream, and may hold as many requests as fit into it,
+/// whatever `-R` is. The rest is refused: if it were kept, other datagrams would wait for many turns of this
+/// one.
 #[inline]
 pub(crate) fn answer(
     datagram: &[u8],
@@ -61,13 +62,13 @@ pub(crate) fn answer(
             counters.too_much.add(1);
             refuse_more(&requests[progress.consumed..], &mut output);
         }
-        // A reply that is made in steps, or one that is too long anyway.
+        // A reply that is made in steps, or that is too long.
         Status::NeedOutput { .. } | Status::TurnOver => {
             counters.too_long.add(1);
             output = Output::new(room, 0);
             refuse_long(requests, &mut output);
         }
-        // `quit` is answered by nothing.
+        // `quit` gets no reply.
         Status::Close => {}
     }
     Some(Answer {
@@ -78,7 +79,7 @@ pub(crate) fn answer(
     })
 }
 
-/// Nobody knows what a request means whose rest has not come. Only whoever sends a value is told.
+/// Refuses a truncated request, with an error only if it is a store.
 #[cold]
 fn refuse_rest(rest: &[u8], output: &mut Output<'_>) {
     if rest.first() == Some(&REQUEST_MAGIC) {
@@ -87,7 +88,7 @@ fn refuse_rest(rest: &[u8], output: &mut Output<'_>) {
         }
         return;
     }
-    // A line that has come belongs to a store.
+    // A complete line belongs to a store.
     let line = rest.iter().position(|byte| *byte == b'\n');
     if let Some(line) = line.map(|end| rest[..end].trim_ascii_end())
         && !line.ends_with(b" noreply")
@@ -96,7 +97,7 @@ fn refuse_rest(rest: &[u8], output: &mut Output<'_>) {
     }
 }
 
-/// Says that the rest was not executed, also where requests want no reply.
+/// Refuses requests that were not executed, including those that want no reply.
 #[cold]
 fn refuse_more(rest: &[u8], output: &mut Output<'_>) {
     match head(rest) {
@@ -113,7 +114,7 @@ fn refuse_long(requests: &[u8], output: &mut Output<'_>) {
     }
 }
 
-/// The head of a binary request, if that is what it is.
+/// Returns the head of a binary request.
 fn head(request: &[u8]) -> Option<Head> {
     let header = request.first_chunk::<{ binary::HEADER_BYTES }>()?;
     let [_, opcode, .., o0, o1, o2, o3] = header[..16] else {
@@ -128,7 +129,7 @@ fn refuse_binary(head: Head, status: binary::reply::Status, output: &mut Output<
     push(&bytes[..length], output);
 }
 
-/// Appends what there is room for: there always is, but behind replies that fill it to its end.
+/// Appends bytes if there is room, which lacks only after replies that fill it to its end.
 fn push(bytes: &[u8], output: &mut Output<'_>) {
     if bytes.len() <= output.room() {
         output.push(bytes);

@@ -2,17 +2,11 @@
 //!
 //! ```text
 //!  port.rs     a worker's sockets: a burst in, a burst out
-//!  answer.rs     one datagram: a session of its own, its reply cut into numbered datagrams
+//!  answer.rs     a datagram: a session of its own, its reply cut into numbered datagrams
 //! ```
 //!
-//! | file | what |
-//! |---|---|
-//! | `allow.rs` | whose datagrams are looked at |
-//! | `counters.rs` | what happened |
-//!
-//! A datagram is a whole conversation: nothing is kept between two of them. Every worker has a socket
-//! of its own on the same port (`SO_REUSEPORT`, the kernel spreads clients over them), and any worker
-//! serves any key.
+//! A datagram is a whole conversation: nothing is kept between two datagrams. Every worker has its own socket
+//! on the same port (`SO_REUSEPORT`: the kernel spreads clients over them), and serves any key.
 
 mod allow;
 mod answer;
@@ -29,26 +23,26 @@ pub use port::{UdpPort, UdpSockets};
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// What the workers share of it.
+/// State of UDP that workers share.
 #[derive(Debug)]
 pub struct UdpShared {
-    /// One of each per worker; that worker alone writes it.
+    /// Counters by worker, which alone writes its own.
     pub counters: Box<[UdpCounters]>,
     port: AtomicU16,
 }
 
 impl UdpShared {
-    /// For so many workers.
+    /// Makes the state for so many workers.
     pub fn new(workers: usize) -> Self {
         Self { counters: (0..workers).map(|_| UdpCounters::default()).collect(), port: AtomicU16::new(0) }
     }
 
-    /// The first UDP port that is listened on.
+    /// Returns the first UDP port.
     pub fn port(&self) -> u16 {
         self.port.load(Ordering::Relaxed)
     }
 
-    /// Notes the first UDP port.
+    /// Sets the first UDP port.
     pub fn set_port(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
     }

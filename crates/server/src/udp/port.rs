@@ -15,42 +15,42 @@ use super::{AllowList, UdpCounters};
 use crate::limits::{UDP_REPLY_BYTES_MAX, UDP_TURN_BYTES_MAX};
 use crate::session::Context;
 
-/// The sockets of all workers: by worker, then by address.
+/// Sockets of all workers: by worker, then by address.
 pub type UdpSockets = Vec<Box<[UdpSocket]>>;
 
-/// See the module.
+/// UDP sockets of a worker.
 #[derive(Debug)]
 pub struct UdpPort {
     worker: usize,
     arrivals: Vec<Arrival>,
     sender: Sender,
-    /// The reply that is being written: how many datagrams it takes stands in the first one.
+    /// The reply that is being written. Its first datagram says how many it takes.
     reply: Box<[u8]>,
     allowed: AllowList,
 }
 
-/// A socket and what has come through it.
+/// A socket and the datagrams that it has received.
 #[derive(Debug)]
 struct Arrival {
     socket: UdpSocket,
     own_port: u16,
     receiver: Receiver,
-    /// The last burst, as far as it has been answered.
+    /// Next datagram of the last burst.
     next: usize,
     count: usize,
-    /// Messages that the kernel had dropped when the last burst came.
+    /// Datagrams that the kernel had dropped before the last burst.
     dropped: u32,
-    /// Something may be there.
+    /// Datagrams may have come.
     ready: bool,
 }
 
 impl UdpPort {
-    /// Memory of one worker's port with so many addresses.
+    /// Returns the memory of a worker's port with so many addresses.
     pub const fn bytes(addresses: usize) -> usize {
         addresses * BURST_SUPER_PACKETS_MAX * SUPER_PACKET_BYTES + SEND_BYTES + UDP_REPLY_BYTES_MAX
     }
 
-    /// A worker's port.
+    /// Makes a worker's port.
     pub fn new(worker: usize, sockets: Box<[UdpSocket]>, allowed: AllowList) -> Self {
         let gso = sockets.iter().all(|socket| socket.granted().gso);
         let arrival = |socket: UdpSocket| Arrival {
@@ -71,27 +71,26 @@ impl UdpPort {
         }
     }
 
-    /// Descriptors to wait for.
+    /// Returns the descriptors to wait for.
     pub fn descriptors(&self) -> impl Iterator<Item = impl AsFd + '_> {
         self.arrivals.iter().map(|arrival| &arrival.socket)
     }
 
-    /// Datagrams have come.
+    /// Notes that datagrams have come.
     pub fn wake(&mut self) {
         self.arrivals.iter_mut().for_each(|arrival| arrival.ready = true);
     }
 
-    /// Whether there may be something to answer.
+    /// Returns whether datagrams may have come.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.arrivals.iter().any(|arrival| arrival.ready)
     }
 
-    /// Answers what has come, but not for longer than a stream's turn. Returns whether there may be
-    /// more.
+    /// Answers datagrams, but not for longer than a stream's turn. Returns whether there may be more.
     ///
     /// # Errors
-    /// A socket is broken.
+    /// Returns the error of a broken socket.
     #[inline]
     pub fn turn(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut more = false;
@@ -136,7 +135,7 @@ impl UdpPort {
             };
             arrival.next += 1;
             received_bytes += datagram.bytes.len();
-            // Empty ones and those that are refused count as one request, too.
+            // Empty and refused datagrams count as a request, too.
             requests_left -= 1;
             if !self.allowed.allows(datagram.peer, arrival.own_port) {
                 counters.not_allowed.add(1);
@@ -161,7 +160,7 @@ impl UdpPort {
     }
 }
 
-/// A sender and the socket it sends through.
+/// A sender and its socket.
 struct Outbox<'a> {
     sender: &'a mut Sender,
     socket: &'a UdpSocket,
@@ -169,7 +168,7 @@ struct Outbox<'a> {
 }
 
 impl Outbox<'_> {
-    /// Cuts a reply into datagrams, and sends what there is no room for.
+    /// Cuts a reply into datagrams. Sends earlier ones when there is no room.
     #[inline]
     fn put(&mut self, answer: Answer, reply: &[u8], peer: SocketAddr) {
         let reply = &reply[..answer.reply_bytes];
@@ -186,13 +185,13 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends what is complete. What the network does not take at once is lost, as on the way.
+    /// Sends complete datagrams. Those that the network does not take at once are lost.
     fn send(&mut self) {
         if self.sender.pending() == 0 {
             return;
         }
         let failed = self.sender.sent().failed;
-        // The error is that of the socket; every datagram that it cost is counted below.
+        // Datagrams lost to an error of the socket are counted below.
         let sent = self.sender.send(self.socket).unwrap_or(0);
         self.counters.datagrams_sent.add(sent as u64);
         let unsent = self.sender.discard() as u64 + self.sender.sent().failed - failed;

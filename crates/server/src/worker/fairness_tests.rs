@@ -26,10 +26,10 @@ fn has_reply(client: &mut UnixStream, bytes: usize) -> bool {
     matches!(read, Ok(1..))
 }
 
-/// Who waits for a value buffer gets one that has come back, although another connection spends every round; and
-/// nothing is kept of those that leave while they wait.
+/// A connection that waits for a value buffer gets one that was returned, although another connection spends
+/// every round. Nothing is kept of connections that leave while they wait.
 #[test]
-fn who_waits_for_a_value_buffer_gets_it_beside_a_heavy_pipeline() {
+fn a_connection_gets_its_value_buffer_beside_a_heavy_pipeline() {
     const HOLDERS: usize = 16;
     const WAITERS: usize = 4;
     let mut bench = Bench::new(0);
@@ -62,7 +62,7 @@ fn who_waits_for_a_value_buffer_gets_it_beside_a_heavy_pipeline() {
     assert_eq!(waiting(&bench), 0);
 }
 
-/// A long value gets the buffer that it waits for, although others with shorter ones come all the time and each would fit.
+/// A long value gets the buffer that it waits for, although shorter ones that would fit keep coming.
 #[test]
 fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
     let mut bench = Bench::new(0);
@@ -96,9 +96,9 @@ fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
     assert!(has_reply(&mut waiter, 8), "{sent} bytes of the value were taken");
 }
 
-/// Whoever is queued because the round is spent comes before those whose events come later.
+/// A connection that is queued because the round is spent comes before later events.
 #[test]
-fn whoever_is_queued_waits_for_one_turn_of_each_other_connection() {
+fn a_queued_connection_waits_for_one_turn_of_each_other() {
     const ATTACKERS: usize = 110;
     const VALUE_BYTES: usize = 35_000;
     let mut bench = Bench::new(0);
@@ -135,7 +135,7 @@ fn whoever_is_queued_waits_for_one_turn_of_each_other_connection() {
             step(&mut bench, &mut turns);
         }
         let others = turns.iter().zip(&before).map(|(now, then)| now - then);
-        // A second one: whoever had its turn before the victim's event came has another behind it, in the same round.
+        // A connection that had its turn before the victim's event has another after it, in the same round.
         let most = others.max().unwrap();
         assert!(most <= 2, "{most} turns of one connection");
     }
@@ -206,7 +206,7 @@ fn heavy_connections_have_turns_while_events_spend_every_round() {
     }
 }
 
-/// Multi-gets of many short keys are queued like all that takes long: who asks for little does not wait for many of them.
+/// Multi-gets of many short keys are queued as heavy: a short request does not wait for many of them.
 #[test]
 fn a_round_looks_up_no_more_keys_than_a_turn_may_and_one_turn() {
     const ATTACKERS: usize = 20;

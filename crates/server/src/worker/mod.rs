@@ -82,7 +82,7 @@ pub struct Worker<P: Streams> {
     /// Time of the last search for late logins.
     logins_checked_ms: u64,
     /// There are other workers.
-    has_colleagues: bool,
+    is_one_of_several: bool,
     /// The port of the native protocol, if there is one.
     native: Option<NativeTurn>,
     /// The port of memcached's UDP frames, if there is one.
@@ -133,7 +133,7 @@ impl<P: Streams> Worker<P> {
             is_behind: false,
             handshakes_checked_ms: 0,
             logins_checked_ms: 0,
-            has_colleagues: server.settings.threads > 1,
+            is_one_of_several: server.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
             server,
@@ -170,11 +170,11 @@ impl<P: Streams> Worker<P> {
     /// Waits for events. Other workers know meanwhile that they have to wake this one.
     #[inline]
     fn wait(&mut self, busy: bool) -> io::Result<usize> {
-        if self.has_colleagues && (busy || self.lingering > 0) {
+        if self.is_one_of_several && (busy || self.lingering > 0) {
             // Turns without requests to the engine must not keep other workers waiting.
             self.engine.serve();
         }
-        if busy || !self.has_colleagues {
+        if busy || !self.is_one_of_several {
             return self.streams.wait(if busy { 0 } else { self.wait_ms_max() });
         }
         if self.lingering > 0 {

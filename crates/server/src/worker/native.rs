@@ -1,4 +1,4 @@
-//! The native protocol in a worker's loop: bursts while there are any, then the steps to sleep.
+//! The native protocol in a worker's loop: bursts of datagrams while they come, then the steps to sleep.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::session::Context;
 use crate::shared::clock::seconds;
 use crate::telemetry::latency::Transport;
 
-/// A worker's port, and when it may sleep.
+/// A worker's port, and its steps to sleep.
 #[derive(Debug)]
 pub(super) struct NativeTurn {
     port: NativePort,
@@ -19,7 +19,7 @@ pub(super) struct NativeTurn {
 }
 
 impl NativeTurn {
-    /// `alone`: no other worker shares the CPU, so that spinning takes nothing from anybody.
+    /// `alone`: no other worker shares the CPU, so that spinning costs no other worker time.
     pub fn new(port: NativePort, alone: bool) -> Self {
         let rounds = match alone {
             true => IdleRounds::default(),
@@ -30,7 +30,7 @@ impl NativeTurn {
 }
 
 impl<P: Streams> Worker<P> {
-    /// Some rounds of the native protocol. Returns whether the worker must not sleep.
+    /// Takes some rounds. Returns whether the worker must not sleep.
     #[inline]
     pub(super) fn serve_native(&mut self) -> io::Result<bool> {
         let Some(turn) = &mut self.native else {
@@ -46,15 +46,15 @@ impl<P: Streams> Worker<P> {
             let began = latency.begin(Transport::Native, now_ms, counters);
             let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
             let count = turn.port.round(&mut context, now_ms)?;
-            if self.has_colleagues {
-                // A round whose datagrams ask the engine for nothing does not serve others either.
+            if self.is_one_of_several {
+                // Rounds without requests to the engine must not keep other workers waiting.
                 self.engine.serve();
             }
             if count > 0 {
                 latency.record(Transport::Native, began, counters);
                 turn.idle.busy();
                 datagrams += count;
-                // A round of several sockets and rings has a turn of the engine for each.
+                // A round takes a turn of the engine for each of its sockets and rings.
                 let moved_bytes = self.engine.moved_total_bytes() - moved_before_bytes;
                 let allowed_bytes = self.engine.cache().turn_moved_bytes() as u64;
                 if datagrams >= DATAGRAMS_PER_POLL || moved_bytes >= allowed_bytes {
@@ -65,7 +65,7 @@ impl<P: Streams> Worker<P> {
             match turn.idle.step() {
                 Step::Spin => std::hint::spin_loop(),
                 Step::Yield => std::thread::yield_now(),
-                // Nothing would wake it.
+                // Nothing would wake the worker.
                 Step::Block if turn.port.has_to_be_polled() => std::thread::yield_now(),
                 Step::Block => return Ok(false),
             }
@@ -73,14 +73,14 @@ impl<P: Streams> Worker<P> {
         Ok(true)
     }
 
-    /// Datagrams have come.
+    /// Notes that datagrams have come.
     pub(super) fn native_is_busy(&mut self) {
         if let Some(turn) = &mut self.native {
             turn.idle.busy();
         }
     }
 
-    /// Others have to wake this worker from now on. Returns whether it may sleep.
+    /// Announces that other workers have to wake this one. Returns whether it may sleep.
     pub(super) fn fall_asleep(&mut self) -> bool {
         let mut may_sleep = self.engine.fall_asleep();
         if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {
@@ -93,7 +93,7 @@ impl<P: Streams> Worker<P> {
         may_sleep
     }
 
-    /// The worker is awake.
+    /// Announces that the worker is awake.
     pub(super) fn wake_up(&mut self) {
         self.engine.wake_up();
         if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {

@@ -1,8 +1,8 @@
-//! Connections whose turn comes without an event: in queues by what they wait for, so that those that take long keep no others
-//! waiting.
+//! Queues of connections whose turn comes without an event, by kind, so that turns that take long do not keep
+//! other connections waiting.
 //!
-//! Light ones, heavy ones and those that wait for a value buffer share the worker: the next turn is for the queue that has had the
-//! least. A queue that nobody could be taken from gains nothing by that.
+//! Light connections, heavy ones and those that wait for a value buffer share the worker: the next turn
+//! belongs to the queue that was served least. A queue saves up nothing while it has no connection to serve.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,11 @@ use super::slots::{Slot, Token};
 /// The queues that share the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Those with more to do, and those whose event came when the round was spent.
+    /// Connections with more to do, or whose event came when the round was spent.
     Light,
-    /// Those whose last turns moved much within the memory.
+    /// Connections whose last turns moved much within the memory.
     Heavy,
-    /// Those that wait for a value buffer.
+    /// Connections that wait for a value buffer.
     Waiting,
 }
 
@@ -26,23 +26,23 @@ const KINDS: [Kind; 3] = [Kind::Light, Kind::Heavy, Kind::Waiting];
 #[derive(Debug)]
 struct Queue {
     tokens: VecDeque<Token>,
-    /// Bytes that its turns have moved, or that those of others have when nobody stood here.
+    /// Bytes that its turns have moved. An empty queue follows the others.
     served_bytes: u64,
 }
 
-/// See the module. A connection stands in one of them at most.
+/// Queues of a worker. A connection is in one of them at most.
 #[derive(Debug)]
 pub(super) struct Queues {
     by_kind: [Queue; KINDS.len()],
-    /// Those that shake hands.
+    /// Connections in a TLS handshake.
     shaking: VecDeque<Token>,
 }
 
 impl Queues {
-    /// Bytes for each connection.
+    /// Bytes per connection.
     pub const PLACE_BYTES: usize = (KINDS.len() + 1) * size_of::<Token>();
 
-    /// Queues for so many connections, without a further allocation.
+    /// Makes queues for so many connections. Further use does not allocate.
     pub fn new(connections: usize) -> Self {
         Self {
             by_kind: KINDS.map(|_| Queue { tokens: VecDeque::with_capacity(connections), served_bytes: 0 }),
@@ -54,25 +54,25 @@ impl Queues {
         &mut self.by_kind[kind as usize]
     }
 
-    /// How many stand in a queue.
+    /// Returns the length of a queue.
     #[inline]
     pub fn count(&self, kind: Kind) -> usize {
         self.by_kind[kind as usize].tokens.len()
     }
 
-    /// Whether nobody has a turn to come, beside those that wait for a value buffer.
+    /// Returns whether all queues are empty, except that of connections that wait for a value buffer.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count(Kind::Light) + self.count(Kind::Heavy) + self.shaking.len() == 0
     }
 
-    /// How many have a turn to come, beside those that shake hands.
+    /// Returns the number of queued connections, except those in a TLS handshake.
     #[inline]
     pub fn turns(&self) -> usize {
         KINDS.into_iter().map(|kind| self.count(kind)).sum()
     }
 
-    /// Queues a connection behind others of its kind.
+    /// Queues a connection after others of its kind.
     pub fn push<S: ByteStream>(&mut self, token: Token, slot: &mut Slot<Transport<S>>) {
         slot.queued = true;
         if slot.is_shaking() {
@@ -84,19 +84,19 @@ impl Queues {
         }
     }
 
-    /// Queues a connection that waits for a value buffer: its turn comes when there is one, or when it is closed.
+    /// Queues a connection that waits for a value buffer.
     pub fn push_waiting(&mut self, token: Token) {
         self.of(Kind::Waiting).tokens.push_back(token);
     }
 
-    /// The one that has waited longest for a value buffer.
+    /// Returns the connection that has waited longest for a value buffer.
     #[inline]
     pub fn first_waiting(&self) -> Option<Token> {
         let tokens = &self.by_kind[Kind::Waiting as usize].tokens;
         tokens.front().copied()
     }
 
-    /// Forgets one that waits for a value buffer.
+    /// Removes a connection that waits for a value buffer.
     pub fn remove_waiting(&mut self, token: Token) {
         let tokens = &mut self.of(Kind::Waiting).tokens;
         if let Some(at) = tokens.iter().position(|waiting| *waiting == token) {
@@ -104,12 +104,12 @@ impl Queues {
         }
     }
 
-    /// The next one of those that shake hands. It may have been closed.
+    /// Takes the next connection in a TLS handshake. It may have been closed.
     pub fn pop_shaking(&mut self) -> Option<Token> {
         self.shaking.pop_front()
     }
 
-    /// The next one of all others: of the queue that has had the least. It may have been closed.
+    /// Takes the next other connection, from the queue that was served least. It may have been closed.
     pub fn pop(&mut self, waiting_is_ready: bool) -> Option<(Kind, Token)> {
         let is_ready =
             |queues: &Self, kind: Kind| queues.count(kind) > 0 && (kind != Kind::Waiting || waiting_is_ready);
@@ -126,7 +126,7 @@ impl Queues {
         Some((kind, token))
     }
 
-    /// Notes what a turn has moved of one that stood in a queue.
+    /// Charges the bytes of a turn to the queue that its connection came from.
     pub fn note_served(&mut self, kind: Kind, bytes: u64) {
         self.of(kind).served_bytes += bytes;
     }
@@ -142,9 +142,9 @@ mod tests {
         (0..TOKENS).map(Token::from_u64)
     }
 
-    /// Queues have as many bytes each, however many connections stand in them and however long their turns are.
+    /// Queues get equal bytes, however many connections they hold and however long their turns are.
     #[test]
-    fn queues_get_as_many_bytes_each() {
+    fn queues_get_equal_bytes() {
         let mut queues = Queues::new(TOKENS as usize);
         for kind in KINDS {
             queues.of(kind).tokens.extend(tokens());
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Who was not there, or could not be served, has no turns to make up for.
+    /// A queue that was empty, or could not be served, has no turns to catch up on.
     #[test]
     fn a_queue_saves_no_turns_up() {
         for kind in [Kind::Light, Kind::Waiting] {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_forgotten_when_it_is_closed() {
+    fn closed_connections_leave_the_queue() {
         let mut queues = Queues::new(TOKENS as usize);
         tokens().for_each(|token| queues.push_waiting(token));
         tokens().for_each(|token| queues.remove_waiting(token));

@@ -1,7 +1,8 @@
-//! A round: who gets its turn at once, and who is queued.
+//! A round decides which connections get a turn at once, and which are queued.
 //!
-//! Whoever has an event gets its turn at once, unless its turns take long or the round is spent: it has moved as many bytes as a turn
-//! may. Those that are queued because of that come first in the next round, and events behind them, until nobody is left.
+//! A connection with an event gets its turn at once, unless its turns take long or the round is spent, that
+//! is, has moved as many bytes as a turn may. Connections that are queued for that reason come first in the
+//! next round, before events, until the queue is empty.
 
 use micanite_net::{Interest, Streams};
 
@@ -11,15 +12,15 @@ use super::slots::Token;
 use crate::limits::{HANDSHAKES_PER_ROUND, TURNS_PER_ROUND};
 
 impl<P: Streams> Worker<P> {
-    /// Begins a round: turns for those that the last one had none for, or one turn if all of them are heavy.
-    /// Returns how many.
+    /// Begins a round with the connections that the last one had no turn for, or with one of them if all are
+    /// heavy. Returns the number of turns.
     pub(super) fn begin_round(&mut self, now_ms: u64) -> usize {
         self.moved_before_bytes = self.engine.moved_total_bytes();
         let mut turns = 0;
         if !std::mem::take(&mut self.is_behind) {
             return turns;
         }
-        // Light ones that come to stand there again have their turn later.
+        // Light connections that are queued again have their turn later.
         let mut left = self.queues.count(Kind::Light).max(1);
         while left > 0 && !self.round_is_spent() {
             let Some(kind) = self.next_queued_turn(now_ms) else {
@@ -39,7 +40,7 @@ impl<P: Streams> Worker<P> {
             return;
         };
         match slot.interest {
-            // Its turn comes anyway.
+            // The turn comes anyway.
             _ if slot.queued => {}
             Interest::Read => self.turn_or_queue(token, true, now_ms),
             Interest::Write => self.turn_or_queue(token, false, now_ms),
@@ -48,7 +49,7 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// A turn at once, unless it is likely to take long, or the round has taken long already.
+    /// Takes a turn at once, unless it is likely to take long, or the round has already taken long.
     #[inline]
     pub(super) fn turn_or_queue(&mut self, token: Token, readable: bool, now_ms: u64) {
         let round_is_spent = self.round_is_spent();
@@ -63,14 +64,15 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// Whether the round has moved as many bytes as one turn may: what else it does is little.
+    /// Returns whether the round has moved as many bytes as one turn may. Its other work is small.
     #[inline]
     fn round_is_spent(&self) -> bool {
         let moved_bytes = self.engine.moved_total_bytes() - self.moved_before_bytes;
         moved_bytes >= self.engine.cache().turn_moved_bytes() as u64
     }
 
-    /// Turns of queued connections, not of too many at once; beside them, one of those that shake hands. `begun` had one already.
+    /// Takes a limited number of turns of queued connections, and steps of TLS handshakes. `begun` turns of
+    /// this round were taken before.
     pub(super) fn go_on(&mut self, begun: usize, now_ms: u64) {
         for _ in 0..HANDSHAKES_PER_ROUND {
             while let Some(token) = self.queues.pop_shaking() {
@@ -79,19 +81,18 @@ impl<P: Streams> Worker<P> {
                 }
             }
         }
-        // Who comes to stand there again has its next turn in the next round.
+        // A connection that is queued again has its next turn in the next round.
         let turns_max = self.queues.turns().min(TURNS_PER_ROUND);
         let mut turns = 0;
         while turns < turns_max && !self.round_is_spent() && self.next_queued_turn(now_ms).is_some() {
             turns += 1;
         }
-        // Heavy ones do not come before events, unless events leave them nothing.
-        let is_somebody_left =
-            self.queues.count(Kind::Light) > 0 || (begun + turns == 0 && self.has_queued());
-        self.is_behind = is_somebody_left && self.round_is_spent();
+        // Heavy connections do not come before events, unless events leave them no time.
+        let are_some_left = self.queues.count(Kind::Light) > 0 || (begun + turns == 0 && self.has_queued());
+        self.is_behind = are_some_left && self.round_is_spent();
     }
 
-    /// A turn of the connection that is the next one. Returns which queue it stood in, if there was any.
+    /// Takes the turn of the next queued connection. Returns its queue.
     fn next_queued_turn(&mut self, now_ms: u64) -> Option<Kind> {
         let waiting_is_ready = self.can_serve_waiting();
         let (kind, token) = self.queues.pop(waiting_is_ready)?;
@@ -108,7 +109,7 @@ impl<P: Streams> Worker<P> {
         Some(kind)
     }
 
-    /// A turn of a connection that was queued. Returns whether it was still there.
+    /// Takes the turn of a connection that was queued. Returns whether it was still there.
     fn queued_turn(&mut self, token: Token, now_ms: u64) -> bool {
         let Some(slot) = self.slots.get_mut(token) else {
             return false;
@@ -119,12 +120,12 @@ impl<P: Streams> Worker<P> {
         true
     }
 
-    /// Whether a connection has a turn to come, and may have it.
+    /// Returns whether a queued connection can have its turn.
     pub(super) fn has_queued(&mut self) -> bool {
         !self.queues.is_empty() || self.can_serve_waiting()
     }
 
-    /// Keeps room for the first of those that wait for a value buffer: whoever comes later waits behind it.
+    /// Reserves bytes for the connection that has waited longest for a value buffer.
     pub(super) fn reserve_for_waiting(&mut self) {
         let first = self.queues.first_waiting();
         let slot = first.and_then(|token| self.slots.get_mut(token));
@@ -132,7 +133,7 @@ impl<P: Streams> Worker<P> {
         self.buffers.values.reserve(bytes);
     }
 
-    /// Whether there is a value buffer for the first of those that wait for one.
+    /// Returns whether the connection that has waited longest for a value buffer can have one.
     pub(super) fn can_serve_waiting(&mut self) -> bool {
         let Some(token) = self.queues.first_waiting() else {
             return false;

@@ -135,8 +135,8 @@ fn handshakes_do_not_take_the_turns_of_others() {
     assert!(bench.worker.queues.is_empty());
 }
 
-/// However many connections ask for much at the same time, a round moves as much as a turn may, and one turn more; and each gets
-/// its turn.
+/// However many connections ask for much at the same time, a round moves as much as two turns at most, and
+/// each connection gets its turn.
 #[test]
 fn a_round_moves_no_more_than_a_turn_may_and_one_turn() {
     const APPENDERS: usize = 50;
@@ -161,7 +161,7 @@ fn a_round_moves_no_more_than_a_turn_may_and_one_turn() {
                 break;
             }
             if pass > 0 {
-                // All appenders are known to be heavy: who asks for little is answered in the round of its event.
+                // All appenders are known to be heavy: a short request is answered in the round of its event.
                 light.write_all(b"mn\r\n").unwrap();
                 bench.round();
                 light.set_nonblocking(true).unwrap();

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::limits::{HEAVY_TURN_BYTES, TURNS_OF_MEAN};
 use crate::telemetry::stats::ConnectionState;
 
-/// Names a connection; a later one in the same place has another name.
+/// Name of a connection. A later one in the same place has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     index: u32,
@@ -14,12 +14,12 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// As the poller carries it.
+    /// Returns the token as the poller carries it.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// Its place among the worker's connections.
+    /// Returns the place among the worker's connections.
     pub fn place(self) -> usize {
         self.index as usize
     }
@@ -30,41 +30,41 @@ impl Token {
 }
 
 impl std::fmt::Display for Token {
-    /// For logs: the place, and how many connections were there before.
+    /// Writes the place, and the number of earlier connections there.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}.{}", self.index, self.generation)
     }
 }
 
-/// A connection and what the worker knows of it.
+/// A connection with the worker's state of it.
 #[derive(Debug)]
 pub(super) struct Slot<S> {
     pub connection: Connection<S>,
-    /// As the set of streams was told.
+    /// Interest that the poller knows.
     pub interest: Interest,
-    /// As others see it.
+    /// State in `stats conns`.
     pub state: ConnectionState,
-    /// It stands in the list of those with more to do: its turn comes without an event.
+    /// The connection is in a queue: its turn comes without an event.
     pub queued: bool,
-    /// What its turns move, as a mean of the last [`TURNS_OF_MEAN`] or so.
+    /// Mean of the bytes that its last turns have moved, about [`TURNS_OF_MEAN`] of them.
     pub mean_turn_bytes: usize,
-    /// It was queued because reading may bring something.
+    /// The connection was queued because receiving may bring something.
     pub readable: bool,
-    /// The value buffer that it waits for.
+    /// Length of the value buffer that it waits for.
     pub wait_bytes: usize,
-    /// When it came.
+    /// Time when the connection came.
     pub opened_ms: u64,
 }
 
 impl<S> Slot<S> {
-    /// Notes what a turn has moved.
+    /// Notes the bytes that a turn has moved.
     #[inline]
     pub fn note_turn(&mut self, moved_bytes: usize) {
         self.mean_turn_bytes -= self.mean_turn_bytes / TURNS_OF_MEAN;
         self.mean_turn_bytes += moved_bytes / TURNS_OF_MEAN;
     }
 
-    /// Whether its turns are queued, because they move much.
+    /// Returns whether its turns move much, and therefore are queued.
     #[inline]
     pub fn is_heavy(&self) -> bool {
         self.mean_turn_bytes > HEAVY_TURN_BYTES
@@ -86,7 +86,7 @@ pub(super) struct Slots<S> {
 }
 
 impl<S: ByteStream> Slots<S> {
-    /// Places for so many connections, without a further allocation.
+    /// Makes places for so many connections. Further use does not allocate.
     pub fn new(connections: usize) -> Self {
         Self { places: Vec::with_capacity(connections), free: Vec::with_capacity(connections), used: 0 }
     }
@@ -117,26 +117,26 @@ impl<S: ByteStream> Slots<S> {
     pub fn remove(&mut self, token: Token) -> Option<Slot<S>> {
         self.get_mut(token)?;
         let place = &mut self.places[token.index as usize];
-        // The largest number is left for what is no connection.
+        // The largest generation is reserved for tokens of no connection.
         place.generation = (place.generation + 1) % u32::MAX;
         self.free.push(token.index);
         self.used -= 1;
         place.slot.take()
     }
 
-    /// Places that are or were in use.
+    /// Returns the number of places that are or were in use.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// The connection at a place.
+    /// Returns the connection at a place.
     pub fn at(&self, index: usize) -> Option<(Token, &Slot<S>)> {
         let place = self.places.get(index)?;
         let token = Token { index: index as u32, generation: place.generation };
         Some((token, place.slot.as_ref()?))
     }
 
-    /// The first connection at or behind a place, and the place behind it.
+    /// Returns the first connection at or after a place, and the place after it.
     pub fn next_from(&self, index: usize) -> Option<(Token, &Slot<S>, usize)> {
         let places = self.places.get(index..)?;
         let found = places.iter().position(|place| place.slot.is_some())?;
@@ -167,9 +167,9 @@ mod tests {
         }
     }
 
-    /// One turn that happened to move much does not make a connection a heavy one, and one that moved little no light one.
+    /// Single turns do not make a connection heavy or light.
     #[test]
-    fn heavy_is_who_moves_much_in_the_mean() {
+    fn the_mean_of_turns_makes_a_connection_heavy() {
         let mut slot = slot();
         for _ in 0..3 {
             slot.note_turn(8 * HEAVY_TURN_BYTES);

@@ -1,4 +1,4 @@
-//! TLS handshakes. A round takes one step of one handshake, so that other connections do not wait for several.
+//! TLS handshakes. A round takes one step of one handshake, so that other connections do not wait long.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! memcached's datagrams in a worker's loop: a turn when the poller has seen some, and further ones
-//! while there are any, in between those of connections.
+//! memcached's datagrams in a worker's loop: turns between those of connections, while datagrams come.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,10 +12,10 @@ use crate::telemetry::latency::Transport;
 use crate::udp::UdpPort;
 
 impl<P: Streams> Worker<P> {
-    /// Lets the worker serve a port as well.
+    /// Adds a port.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns errors of the kernel.
     pub fn with_udp(mut self, port: Option<UdpPort>) -> io::Result<Self> {
         for descriptor in port.iter().flat_map(UdpPort::descriptors) {
             self.streams.watch(descriptor.as_fd(), UDP)?;
@@ -25,21 +24,21 @@ impl<P: Streams> Worker<P> {
         Ok(self)
     }
 
-    /// Datagrams have come.
+    /// Notes that datagrams have come.
     pub(super) fn udp_is_busy(&mut self) {
         if let Some(port) = &mut self.udp {
             port.wake();
         }
     }
 
-    /// A turn for datagrams, if there are any. Returns whether the worker must not sleep.
+    /// Takes a turn for datagrams, if there are any. Returns whether the worker must not sleep.
     #[inline]
     pub(super) fn serve_udp(&mut self) -> io::Result<bool> {
         let Some(port) = self.udp.as_mut().filter(|port| port.is_ready()) else {
             return Ok(false);
         };
-        if self.has_colleagues {
-            // Datagrams that ask the engine for nothing must not keep others waiting.
+        if self.is_one_of_several {
+            // Datagrams without requests to the engine must not keep other workers waiting.
             self.engine.serve();
         }
         let (now_ms, shared) = (self.clock.now_ms(), &self.server.shared);

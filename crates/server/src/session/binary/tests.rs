@@ -1,5 +1,4 @@
-//! Conversations: what is said, and what is answered. How memcached answers is in the black-box
-//! tests; here is what needs a server of one's own making.
+//! Conversations that need a server made for the test. Replies as of memcached are in the black-box tests.
 
 use proptest::prelude::*;
 
@@ -144,9 +143,13 @@ fn conversation() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
 
-    /// Where input is cut, and how much the peer takes at a time, makes no difference.
+    /// Cuts in the input, and the appetite of the peer, do not change the replies.
     #[test]
-    fn split_input_gives_the_same_replies(input in conversation(), cut in any::<u8>(), appetite in any::<u8>()) {
+    fn split_input_gives_the_same_replies(
+        input in conversation(),
+        cut in any::<u8>(),
+        appetite in any::<u8>(),
+    ) {
         crate::testing::fuzz::session(&[&[cut, appetite], input.as_slice()].concat());
     }
 }

@@ -17,10 +17,10 @@ const CLASS: u64 = 1;
 /// memcached has no class from this one on.
 const CLASSES_END: u64 = 64;
 
-// An empty output has room for what the walk shows together, and for the line behind it.
+// An empty output has room for the items that a walk visits together, and for the line after them.
 const _: () = assert!(STATS_REPLY_BYTES_MAX > WALK_PART_ITEMS_MIN * LINE_BYTES_MAX + 16);
 
-/// Reads class and limit; 0 is no limit. Further words are read over.
+/// Parses class and limit; 0 is no limit. Further words are ignored.
 pub(super) fn begin<'a>(
     mut words: impl Iterator<Item = &'a [u8]>,
     is_allowed: bool,
@@ -47,7 +47,7 @@ pub(super) fn begin<'a>(
 /// Writes the lines of a walk.
 pub(super) struct CacheDump<'d, 'o> {
     output: &'d mut Output<'o>,
-    /// Items that may still be told.
+    /// Number of items left.
     left: &'d mut u64,
     kept: (usize, u64),
 }
@@ -61,11 +61,11 @@ impl<'d, 'o> CacheDump<'d, 'o> {
 
 impl Visitor for CacheDump<'_, '_> {
     fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
-        // The end has to fit behind the last line.
+        // The last line has to fit, too.
         if self.output.room() < LINE_BYTES_MAX + 8 {
             return Visit::Full;
         }
-        // The rest of a bucket is looked at without being told, so that the walk gets on. A key of any bytes
+        // The rest of a bucket is visited without being shown, so that the walk advances. A key of any bytes
         // could look like a line.
         if *self.left == 0 || !is_word(item.key) {
             return Visit::Next;
@@ -76,7 +76,7 @@ impl Visitor for CacheDump<'_, '_> {
         self.output.push_with(|out| {
             let room = out.len();
             let mut rest = out;
-            // The room was seen to; nothing else can go wrong.
+            // The room was checked above; nothing else can fail.
             let _ = write!(rest, " [{} b; {} s]\r\n", item.value_bytes, item.expiry.0);
             room - rest.len()
         });

@@ -1,4 +1,4 @@
-//! `lru_crawler metadump` and `mgdump`: a line for each item.
+//! `lru_crawler metadump` and `mgdump`: a line for every item.
 
 use std::io::Write;
 
@@ -9,21 +9,21 @@ use micanite_wire::memcache::text::meta::base64;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::output::{Output, encode_key, is_word};
 
-/// Which of the two.
+/// Kinds of dumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) enum Keys {
     /// `metadump`.
     WithMeta,
     /// `mgdump`.
-    Alone,
+    Only,
 }
 
 impl Keys {
-    /// What stands at the end.
+    /// Returns the last line.
     pub const fn end(self) -> &'static [u8] {
         match self {
             Self::WithMeta => b"END\r\n",
-            Self::Alone => b"EN\r\n",
+            Self::Only => b"EN\r\n",
         }
     }
 }
@@ -31,7 +31,7 @@ impl Keys {
 /// The longest line: an encoded key, and numbers with their names.
 const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 160;
 
-// An empty output has room for what the walk shows together, and for the line before and behind it.
+// An empty output has room for the items that a walk visits together, and for the lines around them.
 const _: () = assert!(STATS_REPLY_BYTES_MAX > WALK_PART_ITEMS_MIN * LINE_BYTES_MAX + 16);
 
 /// Writes the lines of a walk.
@@ -50,12 +50,12 @@ impl<'d, 'o> Dump<'d, 'o> {
 
 impl Visitor for Dump<'_, '_> {
     fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
-        // The end has to fit behind the last line.
+        // The last line has to fit, too.
         if self.output.room() < LINE_BYTES_MAX + 8 {
             return Visit::Full;
         }
         match self.keys {
-            Keys::Alone => {
+            Keys::Only => {
                 self.output.push(b"mg ");
                 if is_word(item.key) {
                     self.output.push(item.key);
@@ -79,7 +79,7 @@ impl Visitor for Dump<'_, '_> {
     }
 }
 
-/// Writes the line of an item; returns its length. `la` only where the last access is known.
+/// Writes the line of an item. Returns its length. `la` is there only if the last access is known.
 fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
     let mut at = 4;
     out[..at].copy_from_slice(b"key=");
@@ -91,7 +91,7 @@ fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
         at_s => i64::from(at_s),
     };
     let fetched = if item.fetched { "yes" } else { "no" };
-    // The room was seen to; nothing else can go wrong.
+    // The caller has checked the room; nothing else can fail.
     let _ = write!(rest, " exp={expiry}");
     if item.access_s != 0 {
         let _ = write!(rest, " la={}", item.access_s);

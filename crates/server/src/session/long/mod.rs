@@ -1,6 +1,5 @@
-//! Replies that may be longer than the output, or take longer than a turn should: they are made in
-//! steps. Until the last one the command stays where it is, at the start of the input; what has
-//! been done of it is kept here.
+//! Replies that may be longer than the output, or take longer than a turn should. They are made in steps.
+//! Until the last one, the command stays at the start of the input, and the session keeps its progress.
 
 use micanite_engine::{Walk, Walked};
 use micanite_wire::memcache::text::{Command, Operator, reply};
@@ -18,34 +17,33 @@ mod dump;
 use cachedump::CacheDump;
 use dump::{Dump, Keys};
 
-/// A reply of which something has been made.
+/// A reply that was begun.
 #[derive(Debug)]
 pub(super) enum LongReply {
     /// `lru_crawler metadump` and `mgdump`.
     Dump { keys: Keys, walk: Walk },
-    /// `stats cachedump`: so many items may still be told.
+    /// `stats cachedump`, with the number of items left.
     CacheDump { walk: Walk, left: u64 },
     /// `stats sizes`.
     Sizes(Box<Sizes>),
     /// `stats conns`.
     Connections(ConnectionsProgress),
-    /// `stats detail dump`: the prefixes up to this one are told.
+    /// `stats detail dump`, up to this prefix.
     Prefixes(Vec<u8>),
 }
 
-/// What became of a command here.
+/// Result of a step.
 pub(super) enum Answered {
-    /// Its reply is not a long one: it is answered elsewhere.
+    /// The reply is not made in steps.
     Elsewhere,
-    /// It is answered.
+    /// The reply is complete.
     Done,
-    /// There is more to come.
+    /// More steps follow.
     More(Status),
 }
 
 impl Session {
-    /// Goes on with a long reply, or begins it. The output has room for
-    /// [`STATS_REPLY_BYTES_MAX`].
+    /// Begins or continues a long reply. The output has room for [`STATS_REPLY_BYTES_MAX`].
     #[cold]
     pub(super) fn answer_long(
         &mut self,
@@ -75,7 +73,7 @@ impl Session {
 }
 
 impl Session {
-    /// From now on the connection shows what its words name.
+    /// Makes the client a watcher of the kinds that its words name.
     fn watch(&mut self, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
         if context.server.settings.switches.no_watch {
             return output.push(b"CLIENT_ERROR watch commands not allowed\r\n");
@@ -142,13 +140,13 @@ fn begin_dump(
     let mut words = split(arguments);
     let keys = match words.next() {
         Some(b"metadump") => Keys::WithMeta,
-        Some(b"mgdump") => Keys::Alone,
+        Some(b"mgdump") => Keys::Only,
         _ => return Err(Answered::Elsewhere),
     };
     if context.server.settings.switches.no_dump {
         output.push(match keys {
             Keys::WithMeta => b"ERROR metadump not allowed\r\n".as_slice(),
-            Keys::Alone => b"ERROR key dump not allowed\r\n",
+            Keys::Only => b"ERROR key dump not allowed\r\n",
         });
         return Err(Answered::Done);
     }
@@ -175,7 +173,7 @@ fn begin_dump(
     Ok(LongReply::Dump { keys, walk: Walk::default() })
 }
 
-/// The end of a report, if it has come.
+/// Ends a report, if there is no more of it.
 fn full_or_end(more: bool, output: &mut Output<'_>) -> Walked {
     if more {
         return Walked::Full;
@@ -185,7 +183,7 @@ fn full_or_end(more: bool, output: &mut Output<'_>) -> Walked {
 }
 
 impl LongReply {
-    /// Makes some more of the reply. Says why it stopped, unless it has come to its end.
+    /// Makes the next step. Returns why it stopped, or `None` at the end of the reply.
     fn step(&mut self, output: &mut Output<'_>, context: &Context<'_>) -> Option<Status> {
         let worker = &*context.worker;
         let more = match self {

@@ -65,7 +65,7 @@ pub(super) struct Text<'i> {
     /// The input cannot become longer before some of it is consumed.
     full: bool,
     get: Option<GetLine<'i>>,
-    /// Of the meta commands of the batch.
+    /// Forms of the replies to the batch's meta commands.
     meta_forms: ArrayVec<MetaForm<'i>, BATCH_REQUESTS_MAX>,
 }
 

@@ -1,7 +1,7 @@
-//! Commands for operators of memcached: what is served here, and what is answered to the rest.
+//! memcached's commands for operators.
 //!
-//! What tunes something that does its work here without being tuned is accepted. What would have
-//! to change something that cannot be changed while the server runs is refused, and says so.
+//! A command that tunes something that needs no tuning here is accepted. A command that would change
+//! something that is fixed at start is refused with a reason.
 
 use micanite_wire::memcache::text::{Operator, reply};
 
@@ -23,7 +23,7 @@ const NO_LRU: &[u8] = b"CLIENT_ERROR eviction is chosen at start, with --evictio
 const LIMIT_TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
 const LIMIT_FIXED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
 
-/// Answers one whose reply is one line.
+/// Answers a command whose reply is one line.
 #[cold]
 pub(super) fn answer(operator: Operator, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
     let words = Words::of(arguments);
@@ -37,7 +37,7 @@ pub(super) fn answer(operator: Operator, arguments: &[u8], output: &mut Output<'
     say(reply, words.noreply, output);
 }
 
-/// The first words of a line, without `noreply` at its end.
+/// First words of a line, without `noreply` at its end.
 struct Words<'a> {
     words: [&'a [u8]; 6],
     count: usize,
@@ -66,12 +66,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The words of a text.
+/// Returns the words of a text.
 pub(in crate::session) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// Digits alone, of a number of 32 bits.
+/// Parses a number of 32 bits, without a sign.
 pub(in crate::session) fn number(word: &[u8]) -> Option<u64> {
     if !word.first()?.is_ascii_digit() {
         return None;
@@ -80,7 +80,7 @@ pub(in crate::session) fn number(word: &[u8]) -> Option<u64> {
     Some(number.into())
 }
 
-/// All memory is mapped at start: the limit that there is can be set, and no other.
+/// Accepts only the limit of the start, when all memory was mapped.
 fn cache_memlimit(words: &Words<'_>, context: &Context<'_>) -> &'static [u8] {
     let Some(mebibytes) = words.as_slice().first().and_then(|word| number(word)) else {
         return reply::ERROR;
@@ -104,7 +104,7 @@ fn lru(words: &Words<'_>) -> &'static [u8] {
     }
 }
 
-/// All of `lru_crawler` but the dumps.
+/// Answers `lru_crawler`, except the dumps.
 fn lru_crawler(words: &Words<'_>) -> &'static [u8] {
     match words.as_slice() {
         [b"enable"] => reply::OK,
@@ -144,7 +144,7 @@ fn signed(word: &[u8]) -> Option<i32> {
 /// Slab classes as `lru_crawler` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) struct Classes {
-    /// Whether the one class that all items are of is among them.
+    /// The class of all items is among them.
     pub all_items: bool,
 }
 

@@ -164,7 +164,7 @@ impl Session {
     }
 }
 
-/// How the server is to end, or why it does not.
+/// Returns how the server is to end, or why it does not.
 fn ending(how: ShutdownHow, context: &Context<'_>) -> Result<Ending, &'static [u8]> {
     match how {
         _ if !context.server.settings.shutdown_enabled => Err(reply::SHUTDOWN_DISABLED),
@@ -180,8 +180,8 @@ pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
     }
 }
 
-/// Zero and negative delays flush at once; a time before the server started flushes nothing,
-/// for there was nothing then (so does memcached 1.6.45).
+/// Flushes all items. Zero and negative delays flush at once; a time before the start of the server flushes
+/// nothing (as in memcached 1.6.45).
 pub(in crate::session) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     context.counters.cmd_flush.add(1);
     let at_s = match delay_s {
@@ -193,7 +193,8 @@ pub(in crate::session) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     }
 }
 
-/// Reads files, which takes a few milliseconds at most, and at most once a second; connections of this worker wait for it.
+/// Loads the certificates again. Connections of this worker wait for it: a few milliseconds at most, and at
+/// most once a second.
 fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
     const BYTES_MAX: usize = 1024;
     let refreshed = match &context.server.tls {
@@ -235,7 +236,7 @@ pub(in crate::session) fn report(arguments: &[u8], output: &mut Output<'_>, cont
         Some(b"udp") => stats::udp(context.server, output),
         Some(b"items") => stats::items(context.server, output),
         Some(b"slabs") => stats::slabs(context.server, output),
-        // Where a reply cannot be made in steps; and there is no external storage, no proxy.
+        // Empty over UDP, where no reply is made in steps. There is no external storage, and no proxy.
         Some(b"sizes" | b"conns" | b"extstore" | b"proxy" | b"proxyfuncs") => {}
         Some(b"reset") => {
             context.server.reset();
@@ -249,12 +250,12 @@ pub(in crate::session) fn report(arguments: &[u8], output: &mut Output<'_>, cont
     output.push(reply::END);
 }
 
-/// With -F.
+/// Reply with -F.
 const FLUSH_REFUSED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
-/// With -X.
+/// Reply with -X.
 const DETAIL_REFUSED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 
-/// `stats detail on` and `off`.
+/// Answers `stats detail on` and `off`.
 fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
     let shared = context.shared;
     match word {
@@ -269,15 +270,16 @@ fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
     reply::OK
 }
 
-/// Removes an item, whatever comes of it.
+/// Deletes an item, and ignores the outcome.
 pub(in crate::session) fn delete(key: &[u8], context: &mut Context<'_>) {
     let request = Request { hash: context.hash(key), key, operation: Operation::Delete };
-    context.execute(&[request], &mut Nobody);
+    context.execute(&[request], &mut Ignored);
 }
 
-struct Nobody;
+/// Ignores replies.
+struct Ignored;
 
-impl ReplySink for Nobody {
+impl ReplySink for Ignored {
     fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
         None
     }
