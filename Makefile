@@ -23,12 +23,15 @@ KILL_OPERATIONS ?= 20000
 KERNEL_REPLIES ?= 1000000
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
+HAS_FABRIC := pkg-config --exists 'libfabric >= 1.17' 2>/dev/null
 # One profile (dev) and one set of features for all that tests, lints and documentation compile: each crate is
 # compiled once.
 comma := ,
 DPDK_FEATURES = $(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk
+FABRIC_FEATURES = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
+  $(comma)micanite-fabric/testing))
 FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(strip \
-  $(if $(shell $(HAS_DPDK) && echo yes),$(DPDK_FEATURES)))
+  $(if $(shell $(HAS_DPDK) && echo yes),$(DPDK_FEATURES))$(FABRIC_FEATURES))
 LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)
 # `scripts/part NAME COMMAND` runs a command, and notes how long it took in the file PARTS, where that is set.
 PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
@@ -86,6 +89,7 @@ test-deps:
 feature-deps:
 	@scripts/deps unit
 	@scripts/deps dpdk
+	@scripts/deps fabric
 
 # Unit, property, model and brief fuzz tests (cargo).
 test-unit: feature-deps
@@ -200,6 +204,7 @@ fuzz:
 deps:
 	@scripts/deps build
 	@scripts/deps dpdk
+	@scripts/deps fabric
 	@scripts/deps test
 
 # Remove what was built, the unpacked peers and the Python environment.

@@ -1,0 +1,344 @@
+/* libfabric's API is inline functions over tables of function pointers: this compiles them. */
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric.h"
+
+#define API FI_VERSION(1, 17)
+#define MR_MODES (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+
+struct micanite_fabric {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	uint32_t transfers_max;
+	/* One per transfer: some providers keep their own state there. */
+	struct fi_context2 contexts[];
+};
+
+uint32_t micanite_fabric_version(void)
+{
+	return fi_version();
+}
+
+const char *micanite_fabric_error(int error)
+{
+	return fi_strerror(error);
+}
+
+static struct fi_info *hints_for(const char *provider, int progresses, int writes)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	if (hints == NULL)
+		return NULL;
+	hints->caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_REMOTE_READ | FI_SOURCE;
+	if (writes)
+		hints->caps |= FI_WRITE;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = MR_MODES;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	hints->domain_attr->av_type = FI_AV_TABLE;
+	if (progresses)
+		hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (hints->fabric_attr->prov_name == NULL) {
+		fi_freeinfo(hints);
+		return NULL;
+	}
+	return hints;
+}
+
+int micanite_fabric_probe(const char *provider, uint8_t progresses)
+{
+	struct fi_info *hints = hints_for(provider, progresses, 0);
+	struct fi_info *info = NULL;
+	int result;
+
+	if (hints == NULL)
+		return FI_ENOMEM;
+	result = fi_getinfo(API, NULL, NULL, 0, hints, &info);
+	fi_freeinfo(hints);
+	if (info != NULL)
+		fi_freeinfo(info);
+	return -result;
+}
+
+static int find(const struct micanite_fabric_options *options, struct micanite_fabric *fabric)
+{
+	struct fi_info *hints = hints_for(options->provider, options->progresses, options->writes);
+	int result;
+
+	if (hints == NULL)
+		return -FI_ENOMEM;
+	result = fi_getinfo(API, options->node, options->service, options->listens ? FI_SOURCE : 0, hints,
+			    &fabric->info);
+	fi_freeinfo(hints);
+	return result;
+}
+
+static int open_queue(const struct micanite_fabric_options *options, struct micanite_fabric *fabric,
+		      struct micanite_fabric_facts *facts)
+{
+	struct fi_cq_attr attributes = {
+		/* A transfer that failed may take a second entry. */
+		.size = 2 * (size_t)options->transfers_max,
+		.format = FI_CQ_FORMAT_DATA,
+		.wait_obj = options->has_descriptor ? FI_WAIT_FD : FI_WAIT_NONE,
+	};
+	int result = fi_cq_open(fabric->domain, &attributes, &fabric->cq, NULL);
+
+	if (result != 0 || !options->has_descriptor)
+		return result;
+	return fi_control(&fabric->cq->fid, FI_GETWAIT, &facts->descriptor);
+}
+
+static int open_addresses(const struct micanite_fabric_options *options, struct micanite_fabric *fabric)
+{
+	struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = options->peers_max};
+
+	return fi_av_open(fabric->domain, &attributes, &fabric->av, NULL);
+}
+
+static int enable(struct micanite_fabric *fabric)
+{
+	int result = fi_ep_bind(fabric->ep, &fabric->av->fid, 0);
+
+	if (result == 0)
+		result = fi_ep_bind(fabric->ep, &fabric->cq->fid, FI_TRANSMIT | FI_RECV);
+	return result != 0 ? result : fi_enable(fabric->ep);
+}
+
+static int describe(const struct micanite_fabric_options *options, struct micanite_fabric *fabric,
+		    struct micanite_fabric_facts *facts)
+{
+	size_t bytes = sizeof(facts->name);
+	int result = fi_getname(&fabric->ep->fid, facts->name, &bytes);
+
+	facts->name_bytes = (uint32_t)bytes;
+	facts->message_bytes_max = fabric->info->ep_attr->max_msg_size;
+	if (result != 0 || options->listens)
+		return result;
+	if (fabric->info->dest_addr == NULL)
+		return -FI_EADDRNOTAVAIL;
+	return -micanite_fabric_insert(fabric, fabric->info->dest_addr, &facts->server);
+}
+
+int micanite_fabric_open(const struct micanite_fabric_options *options, struct micanite_fabric **opened,
+			 struct micanite_fabric_facts *facts, const char **step)
+{
+	struct micanite_fabric *fabric;
+	int result;
+
+	fabric = calloc(1, sizeof(*fabric) + options->transfers_max * sizeof(fabric->contexts[0]));
+	if (fabric == NULL)
+		return FI_ENOMEM;
+	fabric->transfers_max = options->transfers_max;
+	facts->descriptor = -1;
+	facts->server = FI_ADDR_NOTAVAIL;
+	*step = "find the address";
+	result = find(options, fabric);
+	if (result == 0) {
+		*step = "open the fabric";
+		result = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
+	}
+	if (result == 0) {
+		*step = "open the domain";
+		result = fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL);
+	}
+	if (result == 0) {
+		*step = "open the completion queue";
+		result = open_queue(options, fabric, facts);
+	}
+	if (result == 0) {
+		*step = "open the address vector";
+		result = open_addresses(options, fabric);
+	}
+	if (result == 0) {
+		*step = "open the endpoint";
+		result = fi_endpoint(fabric->domain, fabric->info, &fabric->ep, NULL);
+	}
+	if (result == 0)
+		result = enable(fabric);
+	if (result == 0) {
+		*step = "learn the endpoint's address";
+		result = describe(options, fabric, facts);
+	}
+	if (result != 0) {
+		if (micanite_fabric_shut(fabric) == 0)
+			micanite_fabric_close(fabric);
+		return -result;
+	}
+	*opened = fabric;
+	return 0;
+}
+
+int micanite_fabric_shut(struct micanite_fabric *fabric)
+{
+	int result = fabric->ep != NULL ? fi_close(&fabric->ep->fid) : 0;
+
+	if (result != 0)
+		return -result;
+	if (fabric->av != NULL)
+		fi_close(&fabric->av->fid);
+	if (fabric->cq != NULL)
+		fi_close(&fabric->cq->fid);
+	fabric->ep = NULL;
+	fabric->av = NULL;
+	fabric->cq = NULL;
+	return 0;
+}
+
+void micanite_fabric_close(struct micanite_fabric *fabric)
+{
+	if (fabric->domain != NULL)
+		fi_close(&fabric->domain->fid);
+	if (fabric->fabric != NULL)
+		fi_close(&fabric->fabric->fid);
+	if (fabric->info != NULL)
+		fi_freeinfo(fabric->info);
+	free(fabric);
+}
+
+int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uint64_t *peer)
+{
+	int inserted = fi_av_insert(fabric->av, name, 1, peer, 0, NULL);
+
+	if (inserted == 1)
+		return 0;
+	return inserted < 0 ? -inserted : FI_EADDRNOTAVAIL;
+}
+
+int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer)
+{
+	return -fi_av_remove(fabric->av, &peer, 1, 0);
+}
+
+int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_t bytes, int is_remote,
+			     uint64_t wanted_key, struct micanite_fabric_registration *registration)
+{
+	uint64_t access = is_remote ? FI_REMOTE_READ : FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	struct fid_mr *mr;
+	int result = fi_mr_reg(fabric->domain, memory, bytes, access, 0, wanted_key, 0, &mr, NULL);
+
+	if (result != 0)
+		return -result;
+	registration->memory = (struct micanite_fabric_memory *)mr;
+	registration->key = fi_mr_key(mr);
+	registration->base = 0;
+	if (fabric->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+		registration->base = (uintptr_t)memory;
+	return 0;
+}
+
+int micanite_fabric_unregister(struct micanite_fabric_memory *memory)
+{
+	return -fi_close(&((struct fid_mr *)memory)->fid);
+}
+
+static void *descriptor_of(struct micanite_fabric_memory *memory)
+{
+	return fi_mr_desc((struct fid_mr *)memory);
+}
+
+int micanite_fabric_receive(struct micanite_fabric *fabric, uint32_t slot,
+			    struct micanite_fabric_memory *registered, void *memory, size_t bytes)
+{
+	return -(int)fi_recv(fabric->ep, memory, bytes, descriptor_of(registered), FI_ADDR_UNSPEC,
+			     &fabric->contexts[slot]);
+}
+
+int micanite_fabric_send(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
+			 struct micanite_fabric_memory *registered, const void *memory, size_t bytes)
+{
+	return -(int)fi_send(fabric->ep, memory, bytes, descriptor_of(registered), peer,
+			     &fabric->contexts[slot]);
+}
+
+int micanite_fabric_read(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
+			 struct micanite_fabric_memory *registered, void *memory, size_t bytes,
+			 uint64_t from, uint64_t key)
+{
+	return -(int)fi_read(fabric->ep, memory, bytes, descriptor_of(registered), peer, from, key,
+			     &fabric->contexts[slot]);
+}
+
+#ifdef MICANITE_FABRIC_TESTING
+int micanite_fabric_write(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
+			  struct micanite_fabric_memory *registered, const void *memory, size_t bytes,
+			  uint64_t to, uint64_t key)
+{
+	return -(int)fi_write(fabric->ep, memory, bytes, descriptor_of(registered), peer, to, key,
+			      &fabric->contexts[slot]);
+}
+#endif
+
+static uint32_t slot_of(const struct micanite_fabric *fabric, const void *context)
+{
+	uintptr_t first = (uintptr_t)fabric->contexts;
+	uintptr_t place = (uintptr_t)context;
+	size_t slot = (place - first) / sizeof(fabric->contexts[0]);
+
+	if (place < first || slot >= fabric->transfers_max)
+		return UINT32_MAX;
+	return (uint32_t)slot;
+}
+
+static int poll_error(struct micanite_fabric *fabric, struct micanite_fabric_completion *completion)
+{
+	struct fi_cq_err_entry entry;
+	ssize_t result;
+
+	memset(&entry, 0, sizeof(entry));
+	result = fi_cq_readerr(fabric->cq, &entry, 0);
+	if (result == -FI_EAGAIN)
+		return 0;
+	if (result != 1)
+		return result < 0 ? (int)result : -FI_EIO;
+	completion->slot = slot_of(fabric, entry.op_context);
+	/* shm reports them negative. */
+	completion->error = entry.err != 0 ? abs(entry.err) : FI_EOTHER;
+	completion->bytes = 0;
+	completion->peer = FI_ADDR_NOTAVAIL;
+	return 1;
+}
+
+int micanite_fabric_poll(struct micanite_fabric *fabric, struct micanite_fabric_completion *completions,
+			 uint32_t count_max)
+{
+	struct fi_cq_data_entry entries[MICANITE_FABRIC_BATCH];
+	fi_addr_t peers[MICANITE_FABRIC_BATCH];
+	uint32_t room = count_max < MICANITE_FABRIC_BATCH ? count_max : MICANITE_FABRIC_BATCH;
+	ssize_t count = fi_cq_readfrom(fabric->cq, entries, room, peers);
+
+	if (count == -FI_EAGAIN)
+		return 0;
+	if (count == -FI_EAVAIL)
+		return poll_error(fabric, completions);
+	for (ssize_t i = 0; i < count; i++) {
+		completions[i].slot = slot_of(fabric, entries[i].op_context);
+		completions[i].error = 0;
+		completions[i].bytes = entries[i].len;
+		completions[i].peer = peers[i];
+	}
+	return (int)count;
+}
+
+int micanite_fabric_may_sleep(struct micanite_fabric *fabric)
+{
+	struct fid *queue = &fabric->cq->fid;
+
+	return -fi_trywait(fabric->fabric, &queue, 1);
+}

@@ -1,0 +1,46 @@
+//! Messages and one-sided reads between processes, over libfabric: RDMA NICs, and providers in software.
+//!
+//! ```text
+//!  FabricAddress   PROVIDER,ADDRESS[:PORT], by the table of providers
+//!    Endpoint        one thread's end: transfers by number, peers, completions in batches
+//!      Buffer          registered memory of one transfer at a time; the endpoint has it meanwhile
+//!      Area            registered memory that peers read without asking (RemoteArea is its address)
+//!        Domain          shims/fabric.c, which compiles libfabric's inline functions (feature `libfabric`)
+//! ```
+//!
+//! A client greets a server with its own address, because a server can only answer whom it knows
+//! ([`Endpoint::greet`]). All other bytes of messages are the caller's.
+//!
+//! **Memory.** A transfer takes its [`Buffer`], and its completion returns it. An [`Area`] that is dropped
+//! can no longer be read by its key, but its memory lives until the endpoint is closed: a provider's thread
+//! may still be sending from it.
+//!
+//! Without the feature, [`Endpoint`]s cannot be opened, and the error says what is missing.
+
+#![expect(unsafe_code, reason = "libfabric is in C, and reads and writes registered memory by itself")]
+
+#[cfg(not(feature = "libfabric"))]
+#[path = "absent.rs"]
+mod domain;
+#[cfg(feature = "libfabric")]
+mod domain;
+
+mod address;
+mod endpoint;
+mod error;
+pub mod limits;
+mod memory;
+mod peers;
+mod provider;
+#[cfg(feature = "libfabric")]
+mod shim;
+mod transfer;
+
+pub use address::FabricAddress;
+pub use domain::version;
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use memory::{Area, Buffer, RemoteArea};
+pub use peers::Peer;
+pub use provider::{Addressing, PROVIDERS, Progress, Provider};
+pub use transfer::{Completion, Completions, EndpointOptions, Operation, Unposted};

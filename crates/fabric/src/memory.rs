@@ -1,0 +1,224 @@
+//! Registered memory: buffers of transfers, and areas that peers read.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use micanite_memory::{PAGE_BYTES, Region, WORD_BYTES};
+
+use crate::domain::{Domain, Registration};
+use crate::error::Error;
+
+/// Bytes of an encoded [`RemoteArea`].
+const REMOTE_BYTES: usize = 24;
+
+/// Whole pages, zeroed at first, which stay in place.
+#[derive(Debug)]
+struct Pages {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it owns its memory.
+unsafe impl Send for Pages {}
+// SAFETY: a shared reference only reads.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn new(bytes: usize) -> Result<Self, Error> {
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES);
+        let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, PAGE_BYTES).ok());
+        let layout = layout.ok_or(Error::OutOfRange)?;
+        // SAFETY: the layout has at least one page.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or_else(|| Error::Unavailable("out of memory".to_owned()))?;
+        Ok(Self { start, layout })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and whoever used it has ended.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+/// Memory of a transfer.
+#[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "no domain reads it"))]
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub registration: &'a Registration,
+    pub start: *mut u8,
+    pub bytes: usize,
+}
+
+/// Registered memory for one transfer at a time: bytes to send, or room for what is received or read.
+///
+/// A transfer takes it, so that nobody sees or frees the bytes meanwhile.
+#[derive(Debug)]
+pub struct Buffer {
+    /// `None`: libfabric has kept the registration, so the memory is never freed.
+    pages: Option<Pages>,
+    registration: Registration,
+    start: NonNull<u8>,
+    bytes: usize,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: it owns its memory through `pages`.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared reference only reads.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    pub(crate) fn new(domain: &Arc<Domain>, bytes: usize) -> Result<Self, Error> {
+        let pages = Pages::new(bytes)?;
+        let start = pages.start;
+        // SAFETY: the pages live in the buffer until it has ended the registration.
+        let registration = unsafe { domain.register(start.as_ptr(), pages.layout.size(), false) }?;
+        Ok(Self { pages: Some(pages), registration, start, bytes, domain: Arc::clone(domain) })
+    }
+
+    /// Returns the first bytes as the place of a transfer.
+    pub(crate) fn place(&self, bytes: usize) -> Place<'_> {
+        assert!(bytes <= self.bytes);
+        Place { registration: &self.registration, start: self.start.as_ptr(), bytes }
+    }
+
+    /// Returns whether it was registered in this domain.
+    pub(crate) fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes were allocated and zeroed; no transfer is under way, since it would have
+        // self.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and self is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if !self.domain.unregister(&self.registration) {
+            std::mem::forget(self.pages.take());
+        }
+    }
+}
+
+/// Registered memory that peers can read, and not write, while this lives. The server's threads write it by
+/// the words of its region; a reader may see any mixture of old and new words.
+#[derive(Debug)]
+pub struct Area {
+    region: Arc<Region>,
+    registration: Registration,
+    domain: Arc<Domain>,
+}
+
+impl Area {
+    pub(crate) fn new(domain: &Arc<Domain>, region: Arc<Region>) -> Result<Self, Error> {
+        if region.words() == 0 {
+            return Err(Error::OutOfRange);
+        }
+        let start = region.word(0).as_ptr().cast();
+        let bytes = region.words() * WORD_BYTES;
+        // SAFETY: the region lives in the area, and then in the domain until the endpoint is shut.
+        let registration = unsafe { domain.register(start, bytes, true) }?;
+        Ok(Self { region, registration, domain: Arc::clone(domain) })
+    }
+
+    /// Returns the memory.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Returns the numbers that a peer needs to read it. The key is a secret from those who may not.
+    pub fn remote(&self) -> RemoteArea {
+        let bytes = (self.region.words() * WORD_BYTES) as u64;
+        RemoteArea { key: self.registration.key, base: self.registration.base, bytes }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // If libfabric keeps the registration, the memory must stay: the domain cannot be closed then,
+        // either.
+        if !self.domain.unregister(&self.registration) {
+            std::mem::forget(Arc::clone(&self.region));
+        }
+        self.domain.retire(Arc::clone(&self.region));
+    }
+}
+
+/// Another process's area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteArea {
+    pub key: u64,
+    /// The number that offsets are added to: an address in the other process, or zero.
+    pub base: u64,
+    pub bytes: u64,
+}
+
+impl RemoteArea {
+    /// Encodes it for a message: three little-endian numbers.
+    pub fn encode(&self) -> [u8; REMOTE_BYTES] {
+        let mut bytes = [0; REMOTE_BYTES];
+        for (number, place) in [self.key, self.base, self.bytes].into_iter().zip(bytes.chunks_exact_mut(8)) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reverses [`RemoteArea::encode`], and ignores what is behind it.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Self { key: number(0)?, base: number(8)?, bytes: number(16)? })
+    }
+
+    /// Returns the remote address of a range within the area.
+    pub(crate) fn address_of(&self, offset: u64, bytes: usize) -> Result<u64, Error> {
+        let end = offset.checked_add(bytes as u64).ok_or(Error::OutOfRange)?;
+        if end > self.bytes {
+            return Err(Error::OutOfRange);
+        }
+        self.base.checked_add(offset).ok_or(Error::OutOfRange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoding_reverses_encoding() {
+        let area = RemoteArea { key: 1 << 63, base: 0x1234_5678_9abc, bytes: 4096 };
+        let mut bytes = area.encode().to_vec();
+        assert_eq!(RemoteArea::decode(&bytes[..23]), None);
+        bytes.push(7);
+        assert_eq!(RemoteArea::decode(&bytes), Some(area));
+    }
+
+    #[test]
+    fn ranges_stay_within_the_area() {
+        let area = RemoteArea { key: 0, base: 1000, bytes: 64 };
+        assert_eq!(area.address_of(0, 64), Ok(1000));
+        assert_eq!(area.address_of(64, 0), Ok(1064));
+        assert_eq!(area.address_of(1, 64), Err(Error::OutOfRange));
+        assert_eq!(area.address_of(u64::MAX, 2), Err(Error::OutOfRange));
+        let high = RemoteArea { base: u64::MAX, ..area };
+        assert_eq!(high.address_of(1, 1), Err(Error::OutOfRange));
+    }
+}

@@ -1,0 +1,97 @@
+//! Transfers, from their start to their completion.
+
+use std::fmt;
+
+use arrayvec::ArrayVec;
+
+use crate::error::Error;
+use crate::limits::{BATCH, BUSY_MS_MAX, PEERS_MAX, TRANSFERS_MAX};
+use crate::memory::Buffer;
+use crate::peers::Peer;
+
+/// Limits of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointOptions {
+    /// Transfers under way, posted receives among them.
+    pub transfers_max: u32,
+    pub peers_max: u32,
+    /// A peer that takes nothing for so long is gone.
+    pub busy_ms_max: u64,
+}
+
+impl Default for EndpointOptions {
+    fn default() -> Self {
+        Self { transfers_max: TRANSFERS_MAX, peers_max: PEERS_MAX, busy_ms_max: BUSY_MS_MAX }
+    }
+}
+
+/// An operation with its remote side.
+#[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "no domain reads it"))]
+#[derive(Clone, Copy)]
+pub(crate) enum Action {
+    Receive,
+    Send {
+        peer: u64,
+    },
+    Read {
+        peer: u64,
+        from: u64,
+        key: u64,
+    },
+    #[cfg(feature = "testing")]
+    Write {
+        peer: u64,
+        to: u64,
+        key: u64,
+    },
+}
+
+/// Kinds of transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A message was received.
+    Receive,
+    /// A greeting was received, in a buffer that was posted for messages. Its sender is a peer now.
+    Greeting,
+    Send,
+    Read,
+    #[cfg(feature = "testing")]
+    Write,
+}
+
+/// A finished transfer.
+#[derive(Debug)]
+pub struct Completion {
+    pub operation: Operation,
+    /// The number that the caller gave to the transfer.
+    pub token: u64,
+    pub peer: Option<Peer>,
+    pub buffer: Buffer,
+    /// Number of bytes of the buffer that were received, sent or read.
+    pub result: Result<usize, Error>,
+}
+
+/// Room for the completions of a poll.
+pub type Completions = ArrayVec<Completion, BATCH>;
+
+/// A transfer that was not started, with its buffer.
+pub struct Unposted {
+    pub buffer: Buffer,
+    pub error: Error,
+}
+
+/// A transfer under way.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pub operation: Operation,
+    pub token: u64,
+    pub peer: Option<Peer>,
+    pub bytes: usize,
+    pub buffer: Buffer,
+}
+
+impl fmt::Debug for Unposted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Unposted({:?})", self.error)
+    }
+}
