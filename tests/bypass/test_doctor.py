@@ -62,7 +62,7 @@ def test_it_reads_well_and_changes_nothing(link):
     lines = ended.stdout.splitlines()
     assert max(len(line) for line in lines if not line.startswith(" " * 12)) <= WIDTH
     assert not any(line != line.rstrip() or "\x1b" in line for line in lines)
-    for title in ("this machine", "memory", "AF_XDP", "DPDK", f"{links.NEAR}: veth", "verdict:"):
+    for title in ("this machine", "memory", "AF_XDP", "DPDK", "fabric", f"{links.NEAR}: veth", "verdict:"):
         assert any(line.startswith(title) for line in lines), title
 
 
@@ -110,6 +110,26 @@ def test_an_interface_that_is_down_or_too_long_or_taken_is_found(link):
     long, status = judged(link, links.NEAR)
     commands = [it["commands"] for it in findings(long, links.NEAR) if it["text"].startswith("MTU 9000")]
     assert (status, commands) == (1, [[f"ip link set dev {links.NEAR} mtu 1500"]])
+
+
+def test_providers_of_one_sided_reads_are_listed_with_their_promises():
+    """Each known provider has a line, or the build says what it lacks. The server serves over none."""
+    report = json.loads(run_ctl("doctor", "--json", "lo").stdout)
+    found = findings(report, "fabric")
+    texts = [it["text"] for it in found]
+    assert "the server does not serve over a fabric yet" in texts[-1]
+    if not texts[0].startswith("built in: libfabric "):
+        assert "without the feature libfabric" in texts[0] and len(texts) == 2
+        (command,) = found[0]["commands"]
+        assert "libfabric-dev" in command and "--features libfabric" in command
+        return
+    lines = dict(text.split(": ", 1) for text in texts[1:-1])
+    assert list(lines) == ["net;ofi_rxm", "tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"]
+    # These need no device.
+    assert "reads complete without the target" in lines["net;ofi_rxm"]
+    assert "reads wait for the target" in lines["tcp;ofi_rxm"]
+    assert "neither keys nor ranges are checked" in lines["shm"]
+    assert {it["state"] for it in found} <= {"fine", "note"}
 
 
 def test_the_loopback_is_no_port():

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use micanite_fabric::Provider;
 use micanite_net::netlink::Attached;
 
 use crate::machine::facts::{Feature, InterfaceFacts};
@@ -119,6 +120,16 @@ pub struct Built {
     pub xdp: Result<(), String>,
     /// DPDK's version, or what was missing.
     pub dpdk: Result<String, String>,
+    /// libfabric, or what was missing.
+    pub fabric: Result<Fabric, String>,
+}
+
+/// libfabric, and what this machine has of it.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    pub version: String,
+    /// The known providers, each with what is missing.
+    pub providers: Vec<(&'static Provider, Result<(), String>)>,
 }
 
 /// A network device that the kernel has no interface for.

@@ -32,7 +32,7 @@ pub const FULL_FOLDERS: &[Exception] = &[
     Exception { place: "crates/server/src/configuration", size: 16, reason: "from before the limit" },
     Exception {
         place: "docs",
-        size: 21,
+        size: 22,
         reason: "a page for each subject, by the names that links elsewhere have",
     },
 ];

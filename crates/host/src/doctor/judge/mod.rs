@@ -1,6 +1,7 @@
 //! Judges facts: findings and a verdict. A pure function.
 
 mod drivers;
+mod fabric;
 mod interface;
 mod machine;
 mod recipe;
@@ -24,8 +25,13 @@ pub const fn common(is_dpdk: bool) -> usize {
 
 /// Judges the facts of a machine.
 pub fn judge(facts: &Facts) -> Report {
-    let mut sections =
-        vec![machine::machine(facts), machine::memory(facts), machine::af_xdp(facts), machine::dpdk(facts)];
+    let mut sections = vec![
+        machine::machine(facts),
+        machine::memory(facts),
+        machine::af_xdp(facts),
+        machine::dpdk(facts),
+        fabric::fabric(facts),
+    ];
     let mut ports = machine::dpdk_ports(facts);
     for interface in &facts.interfaces {
         let mut section = Section::new(interface::title(interface));

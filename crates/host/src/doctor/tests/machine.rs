@@ -6,9 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use micanite_fabric::{PROVIDERS, Provider};
 use micanite_net::netlink::{Attached, XdpMode};
 
-use crate::doctor::facts::{Built, Facts, Trial, Tried};
+use crate::doctor::facts::{Built, Fabric, Facts, Trial, Tried};
 use crate::doctor::gather;
 use crate::doctor::gather::interfaces::{self, Netlink};
 use crate::machine::Machine;
@@ -53,11 +54,22 @@ impl Recorded {
                 Some(version) => Ok(version.into()),
                 None => Err(dpdk),
             },
+            fabric: fabric(machine.read("built/fabric")),
         };
         let facts = gather::of_machine(&machine, tried, built);
         let interfaces = interfaces::all(&machine, &[], &Answers(&machine)).unwrap();
         Facts { interfaces, ..facts }
     }
+}
+
+/// A build with a version has every provider, a machine of ours has no device for them.
+fn fabric(version: Option<String>) -> Result<Fabric, String> {
+    let probed = |provider: &'static Provider| match provider.needs_device {
+        true => (provider, Err("there is no such device".to_owned())),
+        false => (provider, Ok(())),
+    };
+    let providers = PROVIDERS.iter().map(probed).collect();
+    version.map(|version| Fabric { version, providers }).ok_or("without the feature libfabric".into())
 }
 
 impl Drop for Recorded {

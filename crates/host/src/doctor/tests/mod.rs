@@ -143,6 +143,27 @@ fn a_device_that_dpdk_has_is_the_best_where_the_kernel_is_too_old_for_xdp() {
 }
 
 #[test]
+fn a_build_says_which_providers_of_one_sided_reads_it_has() {
+    let without = report("laptop");
+    let missing = finding(&without, "fabric", "without the feature libfabric");
+    assert!(missing.commands[0].contains("libfabric-dev") && missing.commands[0].contains("--features"));
+    let with = report("metal");
+    finding(&with, "fabric", "built in: libfabric 1.17");
+    for (provider, words) in [
+        ("net;ofi_rxm", "reads complete without the target (by a thread of the provider); keys"),
+        ("tcp;ofi_rxm", "reads wait for the target (for the threads that poll); keys"),
+        ("shm", "neither keys nor ranges are checked"),
+    ] {
+        let promise = finding(&with, "fabric", &format!("{provider}: "));
+        assert!(promise.state == State::Fine && promise.text.contains(words), "{promise:?}");
+    }
+    assert_eq!(finding(&with, "fabric", "efa: there is no such device").state, State::Note);
+    for report in [&without, &with] {
+        finding(report, "fabric", "the server does not serve over a fabric yet");
+    }
+}
+
+#[test]
 fn what_is_printed_fits_a_hundred_columns_and_says_everything() {
     for name in ["laptop", "container", "aws", "gcp", "azure", "metal", "vfio"] {
         let report = report(name);
