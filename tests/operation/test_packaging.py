@@ -213,7 +213,7 @@ def test_the_profile_refuses_what_a_server_has_no_use_for(monkeypatch):
     under_profile(monkeypatch)
     launcher = shlex.split(os.environ["SERVER_COMMAND"])[:4]
     attempts = """
-import ctypes, errno, socket
+import ctypes, errno, platform, socket
 libc = ctypes.CDLL(None, use_errno=True)
 def refused(*words):
     assert libc.syscall(*words) == -1 and ctypes.get_errno() == errno.EPERM, words

@@ -10,47 +10,24 @@ import sys
 
 import pytest
 
+from harness import refuse
 from harness.poll import until
 from harness.server import command, run
 
 EPERM, ENOSYS = 1, 38
-IO_URING_SETUP = 425
 VALUE = b"v" * 300_000
-
-
-def refuse_io_uring(errno):
-    """Lets `io_uring_setup` fail with `errno` in this process and in what it becomes: a seccomp filter."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def statement(code, true, false, value):
-        return struct.pack("HBBI", code, true, false, value)
-
-    filter_bytes = b"".join(
-        [
-            statement(0x20, 0, 0, 0),  # the number of the system call
-            statement(0x15, 0, 1, IO_URING_SETUP),
-            statement(0x06, 0, 0, 0x0005_0000 | errno),
-            statement(0x06, 0, 0, 0x7FFF_0000),
-        ]
-    )
-    program = ctypes.create_string_buffer(filter_bytes)
-    header = struct.pack("HxxxxxxQ", len(filter_bytes) // 8, ctypes.addressof(program))
-    no_new_privileges, set_seccomp, mode_filter = 38, 22, 2
-    for arguments in ((no_new_privileges, 1, 0, 0, 0), (set_seccomp, mode_filter, header, 0, 0)):
-        if libc.prctl(*arguments) != 0:
-            raise OSError(ctypes.get_errno(), "prctl")
 
 
 def refusing(errno):
     """Words that start the server where the kernel refuses io_uring."""
-    return [sys.executable, __file__, str(errno), *command()]
+    return [sys.executable, refuse.__file__, str(errno), *command()]
 
 
 def kernel_allows():
     """Whether this kernel lets this process have an io_uring at all."""
     parameters = ctypes.create_string_buffer(120)
     libc = ctypes.CDLL(None, use_errno=True)
-    ring = libc.syscall(IO_URING_SETUP, 1, parameters)
+    ring = libc.syscall(refuse.IO_URING_SETUP, 1, parameters)
     if ring < 0:
         return False
     os.close(ring)
@@ -182,8 +159,3 @@ def test_the_end_after_requests_is_answered_first(server):
     while piece := peer.recv(1 << 16):
         received += piece
     assert received == b"STORED\r\n" + b"VALUE a 0 1\r\nx\r\nEND\r\n" * 3000
-
-
-if __name__ == "__main__":
-    refuse_io_uring(int(sys.argv[1]))
-    os.execv(sys.argv[2], sys.argv[2:])

@@ -1,10 +1,11 @@
 //! The request to record requests.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 use crate::size;
 
@@ -12,6 +13,7 @@ use crate::size;
 const BYTES_MIN: usize = 4 << 10;
 /// The longest recording: times are milliseconds in 32 bits.
 const SECONDS_MAX: u32 = u32::MAX / 1000;
+const SECONDS: RangeInclusive<i64> = 1..=SECONDS_MAX as i64;
 const BILLION: u32 = 1_000_000_000;
 
 /// Options of `ctl record`.
@@ -24,7 +26,7 @@ pub struct RecordOptions {
     #[arg(long, value_name = "F", requires = "file")]
     pub fraction: Option<Fraction>,
     /// Stop after so many seconds [default: not]
-    #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u32).range(1..=i64::from(SECONDS_MAX)))]
+    #[arg(long, value_name = "N", requires = "file", value_parser = value_parser!(u32).range(SECONDS))]
     pub seconds: Option<u32>,
     /// Stop when the file is so long [default: 1g]
     #[arg(long, value_name = "SIZE", requires = "file")]

@@ -52,7 +52,9 @@ proptest! {
     }
 
     #[test]
-    fn any_line_is_a_request_or_refused(line in "(mode|move|routes|balance|invalidate|stats|snapshot|record)?[ -~]{0,30}") {
+    fn any_line_is_a_request_or_refused(
+        line in "(mode|move|routes|balance|invalidate|stats|snapshot|record)?[ -~]{0,30}",
+    ) {
         if let Ok(request) = line.parse::<Request>() {
             prop_assert!(request.to_string().parse() == Ok(request));
         }

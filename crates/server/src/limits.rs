@@ -27,7 +27,8 @@ pub const ADMINISTRATION_REQUESTS: u32 = 16;
 pub const ADMINISTRATION_BYTES_MIN: usize = 128 << 10;
 /// Commands of administration that use the moved bytes of a turn up, at most: a datagram has no more of them.
 pub const ADMINISTRATIONS_MAX: usize = 16;
-/// Requests of a datagram of memcached's protocols, if those of a turn are fewer: what fits into the longest one.
+/// Requests of a datagram of memcached's protocols, if those of a turn are fewer: what fits into the longest
+/// one.
 pub const DATAGRAM_REQUESTS: u32 = 16_384;
 /// The longest reply that is no value and no statistics.
 pub const SHORT_REPLY_BYTES_MAX: usize = 64;
@@ -51,8 +52,8 @@ pub const WATCHER_KIB: u64 = 256;
 pub const WATCHER_KIB_MAX: u64 = 1 << 20;
 /// Prefixes that `stats detail` tells apart.
 pub const PREFIXES_MAX: usize = 1024;
-/// Places that a prefix is looked for at: in a table that is half full, of 1,024 prefixes all have one with a probability of more than
-/// 1 - 10^-7.
+/// Places that a prefix is looked for at: in a table that is half full, of 1,024 prefixes all have one with a
+/// probability of more than 1 - 10^-7.
 pub const PREFIX_PROBES_MAX: usize = 32;
 /// The longest prefix that it tells apart.
 pub const PREFIX_BYTES_MAX: usize = 64;
@@ -130,23 +131,24 @@ pub const ROUNDS_PER_POLL: u32 = 8;
 /// No further round before the next look at the streams after so many datagrams: super-packets
 /// make rounds long.
 pub const DATAGRAMS_PER_POLL: usize = 1024;
-/// Requests of a native round; one more datagram may go beyond it. What is left of a burst waits for the next round.
+/// Requests of a native round; one more datagram may go beyond it. What is left of a burst waits for the next
+/// round.
 pub const ROUND_REQUESTS_MAX: usize = 2048;
 /// Requests of a native batch that are looked up at a time once a value had no room.
 pub const REQUESTS_BEHIND_DENIED: usize = 4;
-/// Turns of streams that had more to do, between two looks at who else has something to do: who asks for little does not wait for
-/// all who ask for much.
+/// Turns of streams that had more to do, between two looks at who else has something to do: who asks for
+/// little does not wait for all who ask for much.
 pub const TURNS_PER_ROUND: usize = 8;
 /// Moved bytes that a turn counts for, beside what it moves: it makes system calls.
 pub const TURN_BYTES: usize = 8 << 10;
-/// Moved bytes that a key counts for which is looked up: both take about as long. A turn of 64 keys and their short values does not make
-/// a connection a heavy one.
+/// Moved bytes that a key counts for which is looked up: both take about as long. A turn of 64 keys and their
+/// short values does not make a connection a heavy one.
 pub const KEY_BYTES: usize = 320;
-/// A connection whose turns move more than this in the mean is a heavy one: its next turn is queued, and does not come before those
-/// of others that have events.
+/// A connection whose turns move more than this in the mean is a heavy one: its next turn is queued, and does
+/// not come before those of others that have events.
 pub const HEAVY_TURN_BYTES: usize = 64 << 10;
-/// Turns that this is the mean of: a single one that pays for what eviction moves makes no connection a heavy one, unless it moves
-/// so many times as much.
+/// Turns that this is the mean of: a single one that pays for what eviction moves makes no connection a heavy
+/// one, unless it moves so many times as much.
 pub const TURNS_OF_MEAN: usize = 16;
 /// New connections, and requests of other threads, that a worker takes between two looks at its connections.
 pub const POSTS_PER_ROUND: usize = 16;

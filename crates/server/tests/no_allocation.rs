@@ -122,8 +122,8 @@ fn allocates_nothing(file: Option<&Path>) {
     let value = "v".repeat(1000);
     let sets: String = keys.iter().map(|key| format!("set {key} 5 100 1000\r\n{value}\r\n")).collect();
     let multi_get = format!("get {}\r\n", keys.join(" "));
-    let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\nbogus\r\nmn\r\n\
-                  gets none key5\r\nset key6 0 0 9999999 noreply\r\n";
+    let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\n\
+                  bogus\r\nmn\r\ngets none key5\r\nset key6 0 0 9999999 noreply\r\n";
     let binary = binary_requests(&keys, value.as_bytes());
     if let Some(file) = file {
         let options = RecordOptions { fraction: Some("1".parse().unwrap()), ..RecordOptions::default() };

@@ -1,5 +1,5 @@
-//! `micanite ctl doctor`: what this machine, its interfaces and this container allow for ports around the kernel's
-//! network stack, what is missing, and the command that gives it.
+//! `micanite ctl doctor`: what this machine, its interfaces and this container allow for ports around the
+//! kernel's network stack, what is missing, and the command that gives it.
 //!
 //! ```text
 //!  sysfs, /proc, ethtool --\
@@ -9,8 +9,8 @@
 //!  report --- text of a hundred columns, or JSON   (report, print)
 //! ```
 //!
-//! Nothing is changed: what is tried is given back at once, and touches no interface. Judging is a function of the
-//! [`facts`]; the tests have facts of machines that none of them runs on (`testdata/doctor`).
+//! Nothing is changed: what is tried is given back at once, and touches no interface. Judging is a function
+//! of the [`facts`]; the tests have facts of machines that none of them runs on (`testdata/doctor`).
 
 mod facts;
 mod gather;

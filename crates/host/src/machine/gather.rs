@@ -31,7 +31,8 @@ impl Machine {
         Self { root: root.into(), recorded: false }
     }
 
-    /// A machine of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l eth0`.
+    /// A machine of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l
+    /// eth0`.
     #[cfg(test)]
     pub fn recorded(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), recorded: true }

@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn the_table_of_the_kernel() {
         let text = "           CPU0       CPU1\n  8:          0          0  IO-APIC   8-edge      rtc0\n \
-            37:          0      14240  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\nNMI:          0          0   Non-maskable interrupts\n";
+            37:          0      14240  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
+            NMI:          0          0   Non-maskable interrupts\n";
         let found: Vec<_> = parse_table(text).collect();
         assert_eq!(found, [(8, "rtc0"), (37, "virtio2-input.0")]);
     }

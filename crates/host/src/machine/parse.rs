@@ -124,8 +124,9 @@ fn field<'a>(mut lines: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a
 mod tests {
     use super::*;
 
-    const CHANNELS: &str = "Channel parameters for eth0:\nPre-set maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\n\
-        Combined:\t63\nCurrent hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t8\n";
+    const CHANNELS: &str = "Channel parameters for eth0:\nPre-set maximums:\n\
+        RX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t63\n\
+        Current hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t8\n";
 
     /// A listing as `ethtool -n` prints it; the rules 0 to 4 look at more than a port or do more
     /// than deliver to a queue.
@@ -139,7 +140,8 @@ mod tests {
         Filter: 3\n\tRule Type: UDP over IPv4\n\tDest port: 9000 mask: 0x0\n\tAction: Drop\n\n\
         Filter: 4\n\tRule Type: UDP over IPv4\n\tDest port: 9000 mask: 0x0\n\tRSS Context ID: 1\n\
         \tAction: Direct to queue 0\n\n\
-        Filter: 1022\n\tRule Type: UDP over IPv6\n\tSrc IP addr: :: mask: ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\n\
+        Filter: 1022\n\tRule Type: UDP over IPv6\n\
+        \tSrc IP addr: :: mask: ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\n\
         \tDest IP addr: :: mask: ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\n\tTraffic Class: 0x0 mask: 0xff\n\
         \tSrc port: 0 mask: 0xffff\n\tDest port: 9001 mask: 0x0\n\tAction: Direct to queue 3\n\n\
         Filter: 1023\n\tRule Type: UDP over IPv4\n\tSrc IP addr: 0.0.0.0 mask: 255.255.255.255\n\
@@ -151,7 +153,8 @@ mod tests {
     fn channels_combined_and_apart() {
         let expected = Channels { combined: true, queues_max: 63, receive: 8, transmit: 8 };
         assert_eq!(channels(CHANNELS), Some(expected));
-        let apart = "Pre-set maximums:\nRX:\t4\nTX:\t6\nCombined:\tn/a\nCurrent hardware settings:\nRX: 2\nTX: 3\nCombined: n/a\n";
+        let apart = "Pre-set maximums:\nRX:\t4\nTX:\t6\nCombined:\tn/a\n\
+            Current hardware settings:\nRX: 2\nTX: 3\nCombined: n/a\n";
         let expected = Channels { combined: false, queues_max: 4, receive: 2, transmit: 3 };
         assert_eq!(channels(apart), Some(expected));
         assert_eq!(channels(&CHANNELS.replace("63", "n/a")), None);
@@ -160,7 +163,8 @@ mod tests {
 
     #[test]
     fn features() {
-        let text = "Features for eth0:\nntuple-filters: off [fixed]\n\ttx-checksum-ipv4: on\ngeneric-receive-offload: on\n";
+        let text = "Features for eth0:\nntuple-filters: off [fixed]\n\
+            \ttx-checksum-ipv4: on\ngeneric-receive-offload: on\n";
         let feature = |name| feature(text, name).map(|found| (found.on, found.fixed));
         assert_eq!(feature("ntuple-filters"), Some((false, true)));
         assert_eq!(feature("generic-receive-offload"), Some((true, false)));
@@ -182,7 +186,8 @@ mod tests {
 
     #[test]
     fn the_table_of_receive_side_scaling() {
-        let text = "RX flow hash indirection table for eth0 with 8 RX ring(s):\n    0:      0     1     2     3     0     1     2     3\n    \
+        let text = "RX flow hash indirection table for eth0 with 8 RX ring(s):\n    \
+            0:      0     1     2     3     0     1     2     3\n    \
             8:      0     1     2     5\nRSS hash key:\n6d:5a:56:da\nRSS hash function:\n    toeplitz: on\n";
         assert_eq!(rss_queues(text), Some([0, 1, 2, 3, 5].into()));
         let none = "RX flow hash indirection table for eth0 with 1 RX ring(s):\nOperation not supported\n";

@@ -91,7 +91,9 @@ pub fn cpus_of(process: &Path) -> BTreeMap<usize, usize> {
 mod tests {
     use super::*;
 
-    const DIRECTORY: &str = "generation 1\ncores 2\n\n     core  UDP port  node\n        0      9000     0\n        1      9007     0\n\npartition  mode  owner\n        0  erew      0\n";
+    const DIRECTORY: &str = "generation 1\ncores 2\n\n     core  UDP port  node\n\
+        \x20       0      9000     0\n\
+        \x20       1      9007     0\n\npartition  mode  owner\n        0  erew      0\n";
 
     #[test]
     fn ports_come_from_the_directory() {

@@ -65,7 +65,8 @@ native_counters! {
     answered_again,
     /// Numbered requests of which nothing is known any more.
     forgotten,
-    /// Requests of a turn that had moved as much as it may within the memory: not executed, and told to slow down.
+    /// Requests of a turn that had moved as much as it may within the memory: not executed, and told to slow
+    /// down.
     turned_away,
 }
 

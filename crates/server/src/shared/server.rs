@@ -32,7 +32,8 @@ pub struct Server {
     pub acceptor: AcceptorCounters,
     /// GETs answered in the kernel, if they are to be.
     pub(crate) kernel_get: Option<Arc<KernelGetState>>,
-    /// Locks that keep other servers off the directories where the cache's memory is pinned, through restarts.
+    /// Locks that keep other servers off the directories where the cache's memory is pinned, through
+    /// restarts.
     pub(crate) pin_locks: Vec<File>,
     /// Users, if clients have to authenticate.
     pub auth: Option<Auth>,

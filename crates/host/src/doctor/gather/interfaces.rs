@@ -43,7 +43,8 @@ impl Netlink for Kernel {
 
 /// Gathers the interfaces that are named, or all.
 pub fn all(machine: &Machine, names: &[String], kernel: &impl Netlink) -> Result<Vec<Interface>, String> {
-    // Files of /sys are of the network namespace that it was mounted in, those of /proc of this process's own.
+    // Files of /sys are of the network namespace that it was mounted in, those of /proc of this process's
+    // own.
     let own = machine.read("proc/net/dev").map(|table| own_names(&table));
     let is_own = |name: &String| own.as_ref().is_none_or(|own| own.contains(name));
     let found: Vec<_> = match names {

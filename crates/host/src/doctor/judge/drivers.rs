@@ -1,5 +1,5 @@
-//! Abilities of drivers, as the kernel's sources, the driver table of docs.ebpf.io and DPDK's guides say: for kernels that
-//! do not tell (before 6.3), and for what none tells: limits, and ways out.
+//! Abilities of drivers, as the kernel's sources, the driver table of docs.ebpf.io and DPDK's guides say: for
+//! kernels that do not tell (before 6.3), and for what none tells: limits, and ways out.
 
 /// A version of the kernel.
 pub type Version = (u32, u32);
@@ -81,7 +81,8 @@ static DRIVERS: [Driver; 25] = [
     },
     Driver {
         dpdk: Dpdk::Own(
-            "MANA stays with the kernel, which has to let go of its interface: net_mana, rdma-core 44, Linux 6.2",
+            "MANA stays bound to the kernel, but its interface has to be released: net_mana, rdma-core 44, \
+             Linux 6.2",
         ),
         ..driver("mana", "Microsoft MANA", (6, 0), None, 3506)
     },

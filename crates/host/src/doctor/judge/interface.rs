@@ -39,7 +39,7 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
     if nic.kind == Kind::Loopback {
         section.say(
             State::Note,
-            "nothing to bypass here: clients of this machine use a Unix socket, TCP, or the native protocol by UDP",
+            "nothing to bypass: clients on this machine use a Unix socket, TCP, or native UDP",
         );
         return None;
     }
@@ -130,7 +130,7 @@ fn refused(interface: &Interface, driver: Option<&Driver>) -> Option<String> {
     let stuck = |feature: &Option<Feature>| feature.is_some_and(|it| it.on && it.fixed);
     let virtio = driver.is_some_and(|it| it.name == "virtio_net");
     (virtio && (stuck(&interface.gro_hw) || stuck(&interface.lro))).then(|| {
-        "the host merges packets for this guest, and lets it not be switched off here: the driver refuses XDP \
+        "the host merges packets for this guest, and the guest cannot switch it off: the driver refuses XDP \
          programs. On the host: guest_tso4=off,guest_tso6=off,guest_ufo=off,guest_ecn=off (QEMU)"
             .into()
     })
@@ -171,8 +171,8 @@ fn state(facts: &Facts, interface: &Interface, section: &mut Section) -> Option<
     if interface.default_route {
         section.say(
             State::Note,
-            "the default route leads through it. An XDP port passes on all that is not for it; many drivers take \
-             the link down for a moment when a program comes or goes",
+            "the default route leads through it. An XDP port passes all other packets on to the kernel; many \
+                 drivers take the link down for a moment when a program is attached or detached",
         );
     }
     borrowed
@@ -190,8 +190,8 @@ fn program(interface: &Interface, section: &mut Section) {
     section.say(
         State::Missing,
         format!(
-            "an XDP program is there already (id {}, {mode}; bpftool prog show id {0}). It is replaced by nobody \
-             but its owner: end that, or take another interface",
+            "an XDP program is attached already (id {}, {mode}; bpftool prog show id {0}). Only its owner \
+                 replaces it: end that program, or use another interface",
             attached.program
         ),
     );
@@ -267,7 +267,7 @@ fn steering(interface: &Interface, workers: usize, section: &mut Section) {
         match (&nic.rules, nic.ntuple) {
             (Err(_), _) => section.say(
                 State::Note,
-                "no flow rules: RSS chooses the queue, and requests of other workers are forwarded in software",
+                "no flow rules: RSS chooses the queue, and workers forward each other's requests in software",
             ),
             (Ok(_), Some(it)) if !it.on && !it.fixed => section.say_with(
                 State::Better,
@@ -314,7 +314,10 @@ fn steering(interface: &Interface, workers: usize, section: &mut Section) {
     {
         section.say(
             State::Note,
-            format!("it waits {us} us before it interrupts (ethtool -C {name} rx-usecs 8); busy polling does not wait"),
+            format!(
+                "it waits {us} us before it interrupts (ethtool -C {name} rx-usecs 8); \
+                 busy polling does not wait"
+            ),
         );
     }
 }
@@ -333,7 +336,9 @@ fn dpdk(interface: &Interface, driver: Option<&Driver>, section: &mut Section) {
         ),
         Dpdk::Vfio if interface.default_route => section.say(
             State::Note,
-            format!("for DPDK ({address}) the kernel would lose it, and with it the way to this machine: use another"),
+            format!(
+                "for DPDK ({address}) the kernel would lose it, and this machine its network: use another one"
+            ),
         ),
         Dpdk::Vfio => section.say(
             State::Note,

@@ -260,7 +260,7 @@ pub fn dpdk(facts: &Facts) -> Section {
     if facts.pages.huge_free == 0 {
         section.say(
             State::Better,
-            "without huge pages, DPDK takes 4 KiB pages (the server says --no-huge itself), and no device by DMA",
+            "without huge pages, DPDK uses 4 KiB pages (the server sets --no-huge), and no device with DMA",
         );
     }
     match (facts.iommu_groups, facts.vfio_without_iommu) {

@@ -1,5 +1,6 @@
-//! Judgements of machines that none of the tests runs on. `testdata/doctor` has their files, in the form in which kernels
-//! and `ethtool` write them: put together from public documentation and listings, not recorded on such machines.
+//! Judgements of machines that none of the tests runs on. `testdata/doctor` has their files, in the form in
+//! which kernels and `ethtool` write them: put together from public documentation and listings, not recorded
+//! on such machines.
 
 mod machine;
 
@@ -117,7 +118,7 @@ fn a_machine_of_two_nodes_takes_the_port_that_is_nobodys() {
     assert!(report.verdict.works, "{:#?}", report.verdict);
     finding(&report, "this machine", "several NUMA nodes");
     finding(&report, "memory", "node 0: 4096 of 4096, node 1: 4090 of 4096");
-    let foreign = finding(&report, "ens2f0np0", "an XDP program is there already (id 41, native");
+    let foreign = finding(&report, "ens2f0np0", "an XDP program is attached already (id 41, native");
     assert_eq!(foreign.state, State::Missing);
     assert_eq!(finding(&report, "ens2f0np0", "MTU 9000").state, State::Missing);
     finding(&report, "ens1f0np0", "on NUMA node 0");

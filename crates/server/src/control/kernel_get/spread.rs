@@ -157,7 +157,8 @@ fn load(before: CpuTime, after: CpuTime) -> u32 {
 mod tests {
     use super::*;
 
-    /// Periods of these loads, in which the first CPUs answer; the numbers of those that take over at the end.
+    /// Periods of these loads, in which the first CPUs answer; the numbers of those that take over at the
+    /// end.
     fn after(policy: &mut Policy, periods: u32, loads: &[u32], answering: usize) -> Vec<usize> {
         let answered: Vec<u64> = (0..loads.len()).map(|cpu| u64::from(cpu < answering) * 1000).collect();
         for _ in 0..periods {

@@ -32,7 +32,8 @@ fn with_long_value(requester: &mut Option<Requester>) -> (NativeBench, usize) {
     (bench, bytes)
 }
 
-/// The appends of one round, from several datagrams: some are executed, the others told to slow down; sent again they are executed, each once.
+/// The appends of one round, from several datagrams: some are executed, the others told to slow down; sent
+/// again they are executed, each once.
 #[test]
 fn a_round_moves_no_more_than_a_turn_may() {
     let mut requester = None;

@@ -175,7 +175,8 @@ mod tests {
             user in "[a-c]{0,4}",
             password in "[a-c :]{0,5}",
         ) {
-            let text: String = entries.iter().map(|(user, password)| format!("{user}:{password}\n")).collect();
+            let line = |(user, password): &(String, String)| format!("{user}:{password}\n");
+            let text: String = entries.iter().map(line).collect();
             let known = users(&text).know(user.as_bytes(), password.as_bytes());
             prop_assert_eq!(known, entries.contains(&(user, password)));
         }

@@ -12,8 +12,8 @@
 //! | `ring.rs` | the entries of a worker that wait |
 //! | `writer.rs` | the thread |
 //!
-//! While nothing is recorded this costs nothing beside the look that watchers cost: a bit of the same
-//! word. A request of a key that is not sampled costs a multiplication and a comparison, and three counts. A worker
+//! While nothing is recorded this costs nothing beside the look that watchers cost: a bit of the same word. A
+//! request of a key that is not sampled costs a multiplication and a comparison, and three counts. A worker
 //! neither waits nor calls the system: what finds no room in its ring is dropped and counted.
 
 mod request;

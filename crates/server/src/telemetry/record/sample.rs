@@ -16,8 +16,8 @@ pub(crate) use request::ItemFacts;
 /// partition of a key is in the upper bits of the hash itself: a sample has keys of all partitions.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A key is recorded if this is at most the recording's limit. So a smaller sample is part of a larger one, and
-/// of all workers and all recordings of a cache alike.
+/// A key is recorded if this is at most the recording's limit. So a smaller sample is part of a larger one,
+/// and of all workers and all recordings of a cache alike.
 #[inline]
 pub(super) fn sampling_number(hash: KeyHash) -> u64 {
     hash.0.wrapping_mul(SPREAD)

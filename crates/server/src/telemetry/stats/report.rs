@@ -76,8 +76,9 @@ fn commands(server: &Server, lines: &mut Lines<'_, '_>) {
     macro_rules! all {
         ($($name:ident)*) => { $(lines.stat(stringify!($name), count.$name);)* };
     }
-    all!(cmd_get cmd_set cmd_flush cmd_flush_namespace cmd_touch get_hits get_misses delete_misses delete_hits);
-    all!(incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval);
+    all!(cmd_get cmd_set cmd_flush cmd_flush_namespace cmd_touch get_hits get_misses);
+    all!(delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits);
+    all!(cas_misses cas_hits cas_badval);
     all!(touch_hits touch_misses store_too_large store_no_memory);
     if server.settings.idle_timeout_ms > 0 {
         all!(idle_kicks);
