@@ -1,7 +1,7 @@
 //! Requests are processed without touching the allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,37 +15,6 @@ use micanite_server::shared::Server;
 use micanite_server::shared::clock::Clock;
 use micanite_server::telemetry::record::Recorder;
 use micanite_workload::recording::End;
-
-/// The system's allocator, which counts what it is asked for.
-struct Counting;
-
-thread_local! {
-    /// Counts this thread only: the one that writes a recording may allocate.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
-#[expect(unsafe_code, reason = "the trait is unsafe")]
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Processes an input that is complete, and returns the length of the replies.
 fn process(session: &mut Session, input: &[u8], output: &mut [u8], context: &mut Context<'_>) -> usize {
@@ -129,13 +98,13 @@ fn allocates_nothing(file: Option<&Path>) {
         let options = RecordOptions { fraction: Some("1".parse().unwrap()), ..RecordOptions::default() };
         Recorder::start(&server, Clock::start(), file, &options).unwrap();
     }
-    let before = CALLS.get();
+    let before = counting::calls();
     let mut replies = 0;
     replies += process(&mut session, sets.as_bytes(), &mut output, &mut context);
     replies += process(&mut session, multi_get.as_bytes(), &mut output, &mut context);
     replies += process(&mut session, others.as_bytes(), &mut output, &mut context);
     replies += process(&mut Session::default(), &binary, &mut output, &mut context);
-    let calls = CALLS.get() - before;
+    let calls = counting::calls() - before;
     assert_eq!(calls, 0, "calls of the allocator");
     assert!(replies > 2 * 200 * 1000);
     if file.is_some() {

@@ -1,8 +1,8 @@
 //! Datagrams of the native protocol are answered without touching the allocator over ports around
 //! the kernel, too: in the frames of their requests, and in others for what was handed over.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -18,33 +18,6 @@ use micanite_server::native::{BypassPort, Cookies, NativeShared, rings};
 use micanite_server::session::Context;
 use micanite_server::shared::{Server, Shared};
 use micanite_wire::native::{CoreEntry, Header, Opcode, Request, RequestWriter};
-
-/// The system's allocator, which counts what it is asked for.
-struct Counting;
-
-thread_local! {
-    /// Counts this thread only: the test harness allocates.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-#[expect(unsafe_code, reason = "the trait is unsafe")]
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const NOW_S: u32 = 1000;
 const PAYLOAD_BYTES: usize = 1452;
@@ -218,7 +191,7 @@ fn frames_are_answered_without_an_allocation() {
     let counters = &server.shared.native.as_ref().unwrap().frames;
     for round in 1..=3 {
         workers[0].1.port().queue_mut().arrived = 0;
-        let before = CALLS.get();
+        let before = counting::calls();
         let mut answered = 0;
         while answered < round * asked {
             for (worker, port) in &mut workers {
@@ -228,7 +201,7 @@ fn frames_are_answered_without_an_allocation() {
             answered = workers.iter_mut().map(|(_, port)| port.port().queue().sent).sum();
         }
         assert_eq!(answered, round * asked);
-        assert_eq!(CALLS.get(), before, "calls of the allocator");
+        assert_eq!(counting::calls(), before, "calls of the allocator");
     }
     assert!(counters[0].replies_reused.get() > 0, "answered in place");
     assert_eq!(counters[0].replies_copied.get(), 0);

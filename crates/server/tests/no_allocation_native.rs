@@ -1,7 +1,7 @@
 //! Datagrams of the native protocol are answered without touching the allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::net::UdpSocket as ClientSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,33 +15,6 @@ use micanite_server::shared;
 use micanite_wire::native::{
     CoreEntry, DirectoryRequest, Header, Kind, Opcode, PAYLOAD_BYTES, Request, RequestWriter,
 };
-
-/// The system's allocator, which counts what it is asked for.
-struct Counting;
-
-thread_local! {
-    /// Counts this thread only: the test harness allocates.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-#[expect(unsafe_code, reason = "the trait is unsafe")]
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const NOW_S: u32 = 1000;
 const WORKERS: usize = 2;
@@ -87,7 +60,7 @@ impl Server {
             counters.map(|counters| counters.datagrams_sent.get()).sum()
         };
         let goal = sent() + answers;
-        let (before, began) = (CALLS.get(), Instant::now());
+        let (before, began) = (counting::calls(), Instant::now());
         while sent() < goal {
             assert!(began.elapsed() < PATIENCE, "{} of {goal} answers", sent());
             for (worker, port) in &mut self.workers {
@@ -96,7 +69,7 @@ impl Server {
             }
         }
         assert_eq!(sent(), goal);
-        CALLS.get() - before
+        counting::calls() - before
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `admin` | metrics, health and a page over HTTP |
 //! | [`latency`] | how long requests take, as histograms |
 //! | [`loads`] | requests by worker and partition |
+//! | [`peer`], `outcome` | peers, requests and outcomes as the others tell them apart |
 //! | [`hot`] | the keys that are asked for most |
 //! | `watch` | lines about requests, evictions and connections |
 //! | [`record`] | requests of sampled keys, written to a file |
@@ -14,6 +15,8 @@ pub(crate) mod admin;
 pub mod hot;
 pub mod latency;
 pub mod loads;
+mod outcome;
+pub mod peer;
 pub mod record;
 pub mod stats;
 pub(crate) mod watch;

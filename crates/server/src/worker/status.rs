@@ -11,8 +11,8 @@ use super::slots::Token;
 use crate::connection::Connection;
 use crate::session::Awaits;
 use crate::shared::clock::seconds;
+use crate::telemetry::peer::Peer;
 use crate::telemetry::stats::ConnectionState;
-use crate::telemetry::watch::Peer;
 
 /// The two ends of a connection.
 pub(super) struct Endpoints {

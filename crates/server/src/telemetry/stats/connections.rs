@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::Lines;
 use crate::shared::Server;
-use crate::telemetry::watch::Peer;
+use crate::telemetry::peer::Peer;
 
 /// Room for the lines of one connection.
 const LINES_BYTES_MAX: usize = 1024;

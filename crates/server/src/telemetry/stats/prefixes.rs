@@ -13,7 +13,7 @@ use micanite_engine::{Operation, Outcome, Request};
 
 use crate::limits::{PREFIX_BYTES_MAX, PREFIX_PROBES_MAX, PREFIXES_MAX};
 use crate::output::{Output, is_word};
-use crate::telemetry::watch::{deletes, has_found};
+use crate::telemetry::outcome::{deletes, has_found};
 
 /// Counts by prefix.
 #[derive(Debug)]

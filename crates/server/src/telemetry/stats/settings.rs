@@ -6,7 +6,6 @@ use super::Lines;
 use super::security::security;
 use crate::output::Output;
 use crate::shared::Server;
-use crate::telemetry::watch::Kinds;
 
 /// Writes the settings, without the final `END`.
 pub fn settings(server: &Server, output: &mut Output<'_>) {
@@ -26,7 +25,7 @@ pub fn settings(server: &Server, output: &mut Output<'_>) {
     }
     lines.stat("umask", format_args!("{:o}", settings.unix_mode));
     lines.stat("stat_key_prefix", char::from(settings.namespace_delimiter));
-    let detail = server.shared.watch.wanted().any(Kinds::PREFIXES);
+    let detail = server.shared.watch.counts_prefixes();
     lines.stat("detail_enabled", on_off(detail));
     lines.stat("maxconns_fast", "yes");
     lines.stat("slab_reassign", "no");

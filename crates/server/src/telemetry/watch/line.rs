@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use micanite_engine::{Expiry, ItemInfo, KEY_BYTES_MAX};
 
-use super::Peer;
 use crate::output::encode_key;
+use crate::telemetry::peer::Peer;
 
 /// The longest line: an encoded key, and numbers with their names.
 pub(super) const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 240;

@@ -20,8 +20,9 @@ use micanite_engine::ItemInfo;
 use crate::control::kernel_get::KernelGetState;
 use crate::limits::WATCHERS_MAX;
 use crate::output::Output;
+use crate::telemetry::peer::Peer;
 use line::Line;
-pub(crate) use requests::{deletes, execute, has_found};
+pub(crate) use requests::execute;
 use ring::Ring;
 
 /// Kinds of lines, one bit each.
@@ -81,7 +82,7 @@ impl Kinds {
 /// All watchers of a server.
 #[derive(Debug)]
 pub struct Watch {
-    /// The kinds that anybody wants.
+    /// Kinds that watchers, prefixes or a recording want.
     wanted: AtomicU32,
     places: Box<[Place]>,
     /// Numbers the lines.
@@ -147,10 +148,15 @@ impl Watch {
         }
     }
 
-    /// The kinds that anybody wants.
+    /// Kinds that watchers, prefixes or a recording want.
     #[inline]
     pub fn wanted(&self) -> Kinds {
         Kinds(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether requests are counted by prefix.
+    pub fn counts_prefixes(&self) -> bool {
+        self.wanted().any(Kinds::PREFIXES)
     }
 
     /// Notes which connection a worker serves, for its lines.
@@ -280,15 +286,6 @@ impl Watch {
 
 /// A place that is being prepared.
 const TAKEN: u32 = 1 << 31;
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// Over TCP.
-    Tcp(std::net::SocketAddr),
-    /// Over a Unix socket.
-    Local,
-}
 
 /// The right to the lines of a place, until it is dropped.
 #[derive(Debug)]

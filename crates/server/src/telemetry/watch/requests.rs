@@ -5,6 +5,7 @@ use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Reques
 use super::line::Stored;
 use super::{Kinds, Watch};
 use crate::session::Context;
+use crate::telemetry::outcome::{deletes, has_found};
 use crate::telemetry::record::{ItemFacts, Recording};
 use crate::telemetry::stats::Prefixes;
 
@@ -118,23 +119,6 @@ fn is_fetch(operation: &Operation<'_>) -> bool {
             | Operation::Decrement { .. }
             | Operation::MetaArithmetic(_)
     )
-}
-
-/// Returns whether the item was there.
-pub(crate) fn has_found(outcome: Outcome) -> bool {
-    !matches!(
-        outcome,
-        Outcome::NotFound | Outcome::Stored | Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy
-    )
-}
-
-/// The command of a removal.
-pub(crate) fn deletes(operation: &Operation<'_>) -> Option<&'static str> {
-    match operation {
-        Operation::Delete => Some("delete"),
-        Operation::MetaDelete(_) => Some("md"),
-        _ => None,
-    }
 }
 
 fn stored<'r>(request: &Request<'r>, outcome: Outcome) -> Option<Stored<'r>> {
