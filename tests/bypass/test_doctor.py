@@ -87,7 +87,7 @@ def test_the_recipe_for_a_veth_pair_starts_a_server(link, start):
     assert judged(link, links.NEAR)[1] == 0
 
 
-def test_nobody_is_told_what_is_missing(link):
+def test_an_unprivileged_user_is_told_the_missing_rights(link):
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", "-all"]
     report, status = judged(link, links.NEAR, prefix=nobody[:-2])
     lacking = [

@@ -238,7 +238,7 @@ def test_cas_values_are_those_of_the_server(server, client, key):
     assert client.ask(b"get %b\r\n" % key) == value_reply(key, b"x")
 
 
-def test_what_is_no_get_is_the_servers(server, client, moved, key):
+def test_requests_other_than_gets_go_to_the_server(server, client, moved, key):
     def binary(opcode, name=b"", extras=b"", value=b""):
         body = extras + name + value
         return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(name), len(extras), 0, 0, len(body), 77, 0) + body

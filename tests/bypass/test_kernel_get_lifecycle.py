@@ -76,7 +76,7 @@ def test_a_second_server_says_why_not_and_serves(link):
         assert attached(link)["prog"]["id"] == ours and answers(first)
 
 
-def test_a_program_of_somebody_else_stays(link):
+def test_an_attached_program_of_another_owner_stays(link):
     link.server.ip("link", "set", "dev", NEAR, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
     before = attached(link)["prog"]["id"]
     with KernelServer(link) as server:

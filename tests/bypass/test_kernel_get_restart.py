@@ -123,7 +123,7 @@ def store(server, number):
 
 
 @pytest.mark.parametrize("then", ["the same", "another", "no pin", "no kernel-get"])
-def test_a_restart_keeps_others_off_what_is_pinned(link, pins, tmp_path, then):
+def test_a_restart_keeps_other_servers_off_pinned_memory(link, pins, tmp_path, then):
     """Whatever becomes of the option, as long as the memory is written: through several restarts."""
     one, two = f"{pins}/one", f"{pins}/two"
     options = {
@@ -151,7 +151,7 @@ def test_a_restart_keeps_others_off_what_is_pinned(link, pins, tmp_path, then):
         assert answers(server)
 
 
-def test_a_restart_that_adds_a_pin_keeps_what_is_stored(link, pins, tmp_path):
+def test_a_restart_that_adds_a_pin_keeps_the_items(link, pins, tmp_path):
     """It is pinned as it is, and is there after the worst of ends."""
     with Configured(link, tmp_path / "config", kernel_get=NEAR) as server:
         store(server, 0)
@@ -189,7 +189,7 @@ def test_a_restart_does_not_pin_where_others_are(link, pins, tmp_path):
         assert stored(server) == {0}
 
 
-def test_what_is_to_be_pinned_and_cannot_be_ends_the_start(link, pins):
+def test_memory_that_cannot_be_pinned_ends_the_start(link, pins):
     """Without rights a server serves without the program, but not without the memory that it was told to
     keep."""
     with pytest.raises(

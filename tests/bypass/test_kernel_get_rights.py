@@ -31,7 +31,7 @@ def test_few_capabilities_are_enough(link):
 
 
 @pytest.mark.parametrize("missing", [*NEEDED, "all"])
-def test_without_rights_it_says_what_is_missing_and_serves(link, missing):
+def test_without_rights_it_names_the_missing_one_and_serves(link, missing):
     granted = [name for name in NEEDED if missing not in (name, "all")] or ["kill"]
     with FewRights(granted, link) as server:
         said = server.kernel_text()
@@ -54,6 +54,6 @@ def test_root_becomes_another_user(link):
     (["--kernel-get", "lo", "--image", "/nonexistent"], "--image"),
     (["--kernel-get", "lo", "--kernel-get", "lo"], "twice"),
 ])  # fmt: skip
-def test_what_cannot_be_had_is_said(options, word):
+def test_impossible_options_are_refused_with_a_reason(options, word):
     ended = run("-U", -1, *options)
     assert ended.returncode == 64 and word in ended.stderr, ended

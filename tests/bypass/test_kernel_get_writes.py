@@ -75,7 +75,7 @@ def test_each_of_many_values_is_seen_at_once(server, tcp, udp):
     assert counted(moved) == (ROUNDS, 0)
 
 
-def test_what_is_deleted_is_missed(server, tcp, udp, key):
+def test_deleted_items_are_missed(server, tcp, udp, key):
     moved = Moved(server)
     for _ in range(100):
         tcp.set(key, b"value")
@@ -85,7 +85,7 @@ def test_what_is_deleted_is_missed(server, tcp, udp, key):
     assert counted(moved) == (100, 100)
 
 
-def test_what_is_flushed_is_missed(server, tcp, udp, key):
+def test_flushed_items_are_missed(server, tcp, udp, key):
     keys = [b"%s-%d" % (key, number) for number in range(50)]
     for one in keys:
         tcp.set(one, b"before")
@@ -97,7 +97,7 @@ def test_what_is_flushed_is_missed(server, tcp, udp, key):
     assert udp.ask(b"get %s\r\n" % keys[0]) == found(keys[0], b"after")
 
 
-def test_what_changes_in_place_is_seen(server, tcp, udp, key):
+def test_values_changed_in_place_are_seen(server, tcp, udp, key):
     tcp.set(key, b"10", flags=7)
     moved = Moved(server)
     for number in range(11, 111):
@@ -113,7 +113,7 @@ def test_what_changes_in_place_is_seen(server, tcp, udp, key):
     assert counted(moved) == (103, 0)
 
 
-def test_what_moves_to_another_place_is_found(server, tcp, udp, key):
+def test_moved_items_are_found(server, tcp, udp, key):
     """A longer value is appended elsewhere; the index grows while others are stored."""
     for length in (1, 8, 64, 512, 1024, 3):
         value = b"x" * length

@@ -165,7 +165,7 @@ def test_a_plan_is_printed_and_changes_nothing(namespace):
     assert namespace.state() == before
 
 
-def test_a_shell_takes_what_is_printed(namespace):
+def test_a_shell_runs_the_printed_plan(namespace):
     printed = namespace.nic("v0", *WORKERS)
     ran = namespace.run("sh", "-e", input=printed.stdout)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -178,7 +178,7 @@ def test_a_shell_takes_what_is_printed(namespace):
     assert commands == []
 
 
-def test_apply_sets_what_can_be_set_and_says_what_cannot(namespace):
+def test_apply_reports_settings_that_cannot_be_changed(namespace):
     before = namespace.state()
     applied = namespace.nic("v0", *WORKERS, "--apply")
     assert (applied.returncode, applied.stderr) == (1, "")
@@ -278,7 +278,7 @@ def test_a_running_server_says_its_ports_and_cpus(start):
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
 )
-def test_what_is_not_there(words, status, reason):
+def test_unknown_names_are_refused(words, status, reason):
     needs("ethtool")
     ended = run_ctl("nic", *words)
     assert (ended.returncode, ended.stdout) == (status, "")

@@ -73,7 +73,7 @@ def test_a_start_that_fails_leaves_the_interface_free(link):
     assert attached(link) is None
 
 
-def test_a_program_of_somebody_else_stays(link):
+def test_an_attached_program_of_another_owner_stays(link):
     """The server is not started; the words name the way out, which works."""
     link.server.ip("link", "set", "dev", NEAR, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
     before = attached(link)
@@ -85,7 +85,7 @@ def test_a_program_of_somebody_else_stays(link):
         assert client.ask(Request(Opcode.NOOP))[1][0].status == Status.OK
 
 
-def test_nobody_takes_the_interface_of_a_running_server(link, key):
+def test_a_second_server_does_not_take_the_interface(link, key):
     """Neither a second server, nor a program of somebody else's."""
     with PortServer(XDP, link, "-m", 64) as server, server.client() as client:
         ours = attached(link)["prog"]["id"]
@@ -112,7 +112,7 @@ def test_nobody_takes_the_interface_of_a_running_server(link, key):
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_had_is_said(link, options, word):
+def test_impossible_options_are_refused_with_a_reason(link, options, word):
     said = refused(link, *options)
     assert word in said, said
     assert attached(link) is None

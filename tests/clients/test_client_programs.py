@@ -9,7 +9,7 @@ from harness.memcached.clients import PROGRAMS
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_client_finds_what_it_expects(start, name):
+def test_all_checks_of_a_client_pass(start, name):
     program, words, expected = PROGRAMS[name]
     server = start("-t", 2, "-m", 64)
     ok, failed = clients.verdict(program, server.address, uuid.uuid4().hex, *words)

@@ -47,7 +47,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("line", REFUSED, ids=lambda line: line.split()[0].decode())
-def test_it_closes_the_connection_for_what_it_does_not_know(proxy, line):
+def test_unknown_commands_close_the_connection(proxy, line):
     with proxy.connect() as connection:
         assert connection.ask(line + b"\r\n") is None
 

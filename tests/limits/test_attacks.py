@@ -161,7 +161,7 @@ def test_idle_connections_stay_unless_asked(start, key):
         idle.expect(b"\r\n", b"VALUE %b 0 1\r\nx\r\nEND\r\n" % key)
 
 
-def test_a_slow_writer_does_not_hold_what_others_wait_for(start, key):
+def test_slow_writers_do_not_hold_value_buffers_for_ever(start, key):
     """All value buffers are taken by values that come a byte at a time: whoever waits gets one in the end."""
     server = start("-t", "1", "-m", "64", "--value-buffers", "1m")
     with server.connect() as slow, server.connect() as waiting:

@@ -61,7 +61,7 @@ def pipeline(line, key_of, numbers):
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
 @pytest.mark.parametrize("chosen", [of_near_hashes, of_one_hash], ids=lambda keys: keys.__name__)
-def test_misses_of_chosen_keys_cost_what_others_cost(start, semantics, chosen):
+def test_misses_of_chosen_keys_cost_no_more_than_others(start, semantics, chosen):
     """Somebody who knows all but the secret stores 20,000 keys; 500 misses on others of the kind cost the
     server at most five times the time on a CPU of 500 random ones. They cost the same; chains that grow made
     it a hundred times and more."""

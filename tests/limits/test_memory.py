@@ -10,7 +10,7 @@ ITEMS = 10_000_000
 BATCH = 20_000
 
 
-def test_ten_million_small_items_fit_what_was_printed(start, workers):
+def test_ten_million_small_items_fit_the_printed_budget(start, workers):
     server = start("-t", workers, "-m", "64", "-c", "16")
     budget = printed_budget_bytes(server)
     connections = [server.connect() for _ in range(4)]
@@ -46,7 +46,7 @@ def test_ten_million_small_items_fit_what_was_printed(start, workers):
 
 
 @pytest.mark.parametrize("size", [100, 4000, 60_000, 500_000])
-def test_any_size_of_value_fits_what_was_printed(start, workers, size):
+def test_any_size_of_value_fits_the_printed_budget(start, workers, size):
     server = start("-t", workers, "-m", "64", "-c", "16")
     budget = printed_budget_bytes(server)
     count = 256 * MIB // (size + 100)

@@ -100,7 +100,7 @@ def test_quit(client, name, end):
     assert said == (b"" if not end else pack("quit").replace(b"\x80", b"\x81", 1))
 
 
-def test_what_is_too_large_is_swallowed(client, key):
+def test_too_large_values_are_skipped(client, key):
     long = pack("noop") * ((1 << 20) // 24 + 1000)
     assert say(
         client,

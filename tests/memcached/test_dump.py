@@ -45,7 +45,7 @@ def fresh(start, workers):
     return start("-t", workers, "-m", "64")
 
 
-def test_each_item_is_told_with_what_is_known_of_it(fresh):
+def test_a_dump_lists_the_facts_of_each_item(fresh):
     with fresh.connect() as connection:
         earliest = int(connection.stats()["time"])
         connection.set(b"plain", b"x" * 100)
@@ -124,7 +124,7 @@ def test_a_dump_while_others_write_misses_nothing_that_stays(start, workers):
     assert server.stats()["evictions"] == "0"
 
 
-def test_whoever_does_not_read_its_dump_holds_up_nobody(fresh):
+def test_an_unread_dump_delays_no_other(fresh):
     """The reply is made as it is taken, so the server's memory does not grow with it."""
     with fresh.connect() as other, fresh.connect(receive_buffer_bytes=4096) as lazy:
         other.send(b"".join(b"set key-%d 0 0 1 noreply\r\nv\r\n" % i for i in range(50_000)) + b"mn\r\n")

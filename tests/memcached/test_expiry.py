@@ -23,7 +23,7 @@ def test_already_expired(client, key, exptime):
     assert client.get(key) == b"y"
 
 
-def test_an_expired_set_replaces_what_was_there(client, key):
+def test_an_expired_set_removes_the_item(client, key):
     client.set(key, b"old")
     client.set(key, b"new", exptime=-1)
     assert gone(client, key)

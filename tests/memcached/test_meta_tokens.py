@@ -139,7 +139,7 @@ def test_binary_keys_may_hold_anything(client, key):
     assert line.startswith(b"ME %s exp=-1 " % word)
 
 
-def test_me_tells_what_is_known(client, key):
+def test_me_shows_the_facts_of_an_item(client, key):
     assert ask(client, b"me %s" % key) == [b"EN"]
     assert ask(client, b"set %s 0 100 2\r\nab" % key) == [b"STORED"]
     (line,) = ask(client, b"me %s" % key)

@@ -85,7 +85,7 @@ def test_every_write_changes_the_cas_number(client, key, command):
 @pytest.mark.parametrize(
     "request_", [b"touch K 100", b"gat 100 K", b"gats 100 K", b"get K", b"gets K", b"add K 0 0 1\r\nx"]
 )
-def test_what_writes_no_value_keeps_the_cas_number(client, key, request_):
+def test_commands_that_write_no_value_keep_the_cas_number(client, key, request_):
     client.set(key, b"100")
     before = client.cas(key)
     client.send(request_.replace(b"K", key) + b"\r\nmn\r\n")
@@ -152,7 +152,7 @@ def test_arithmetic(client, key, before, request_, reply, after):
     [b"", b"x", b"-1", b"1x", b"0x10", b"1.5", b"18446744073709551616", b"9" * 30, b"1" * 200],
     ids=str,
 )
-def test_arithmetic_on_what_is_no_number(client, key, value):
+def test_arithmetic_on_other_values_is_refused(client, key, value):
     client.set(key, value)
     refusal = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
     client.expect(b"incr %b 1\r\n" % key, refusal)

@@ -67,7 +67,7 @@ def test_the_port_of_tcp_follows_that_of_udp():
     assert configured("-U", 0)["port"] == "11211"
 
 
-def test_what_the_server_says_of_it(local):
+def test_the_server_reports_its_udp_port(local):
     assert f"UDP port {local.udp_port} for 127.0.0.0/8,::1/128" in local.stderr()
     assert local.stats("settings")["udpport"] == str(local.udp_port)
     assert local.stats("udp")["udp_allow"] == "127.0.0.0/8,::1/128"

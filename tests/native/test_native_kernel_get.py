@@ -49,7 +49,7 @@ def test_bursts_of_gets_do_not_reach_a_worker(server, client, key):
     assert workers("requests") == 0
 
 
-def test_what_is_no_get_takes_its_whole_datagram_along(server, client, key):
+def test_a_datagram_with_another_request_goes_to_a_worker(server, client, key):
     client.set(key, b"v")
     moved, workers = Moved(server), Difference(server, "requests")
     get, no_op = client.request(Opcode.GET, key), client.request(Opcode.NOOP)

@@ -136,7 +136,7 @@ def test_clients_without_end_cost_no_memory(server, client):
     assert resident_bytes(server.pid) - before < GROWTH_BYTES_MAX
 
 
-def test_what_servers_send_is_never_answered(port, server, client, key):
+def test_datagrams_of_servers_are_never_answered(port, server, client, key):
     """Two servers that are made to talk to each other fall silent at once: nothing that one sends is answered
     by the other."""
     client.set(key, b"v")

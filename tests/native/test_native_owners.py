@@ -64,7 +64,7 @@ def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_
 
 
 @pytest.mark.parametrize("access", ["crew", "crcw"])
-def test_what_any_core_may_execute_stays_where_it_arrives(access):
+def test_requests_that_any_core_may_execute_are_not_forwarded(access):
     """The ports differ in nothing here but in where a datagram arrives, which the tests above say."""
     with started(3, access) as server, server.client() as client:
         assert {mode for _, mode in client.directory.owners} == {Access[access.upper()]}

@@ -111,7 +111,7 @@ def test_a_cookie_of_another_server_proves_nothing(port, client, key):
 
 
 @pytest.mark.parametrize("length", [88, 96, 100, 256, 1232, 1472])
-def test_the_directory_is_not_longer_than_what_asks_for_it(server, client, length):
+def test_the_directory_is_not_longer_than_its_request(server, client, length):
     length = min(length, client.directory.payload_bytes_max)
     for first in (0, 1, len(client.directory.cores)):
         for _ in range(2):  # once in 64 seconds there are new cookies, which the client takes
@@ -160,7 +160,7 @@ def test_a_directory_request_too_short_for_a_reply(client):
         assert answer is not None and refusal(answer) == Status.BAD_REQUEST and len(answer) <= length
 
 
-def test_refusals_are_not_longer_than_what_was_refused(client):
+def test_refusals_are_not_longer_than_the_request(client):
     for version, flags in [(9, 0), (1, 0x80)]:
         datagram = Header(Kind.REQUESTS, client=1, version=version, flags=flags).pack()
         client.send(datagram)
@@ -169,7 +169,7 @@ def test_refusals_are_not_longer_than_what_was_refused(client):
         assert len(answer) <= len(datagram)
 
 
-def test_the_directory_is_what_the_administrator_sees(server, client):
+def test_the_directory_equals_the_routes_of_ctl(server, client):
     printed = server.ctl("directory")
     assert printed.returncode == 0, printed.stderr
     facts = dict(line.split() for line in printed.stdout.split("\n\n")[0].splitlines())
@@ -217,7 +217,7 @@ def udp_sockets(pid):
     return count
 
 
-def test_an_unknown_client_learns_what_it_needs(server, key):
+def test_an_unproved_client_learns_its_cookie(server, key):
     """By the base port alone: first a directory, then requests with what it says."""
     with server.client(learn=False) as client:
         header, (reply,) = client.ask(Request(Opcode.NOOP))

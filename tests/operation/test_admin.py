@@ -39,7 +39,7 @@ def test_a_port_that_is_taken_names_the_option(start):
     assert refused.returncode == 71 and f"127.0.0.1:{port} (--admin)" in refused.stderr
 
 
-def test_beyond_this_machine_there_is_a_warning(start):
+def test_an_address_reachable_from_outside_gets_a_warning(start):
     said = start("-t", 1, "--admin", "0.0.0.0:0").stderr()
     assert re.search(r"warning: .* --admin has no authentication", said)
 
@@ -63,7 +63,7 @@ def test_every_page_and_its_type(fresh):
     assert admin.text("/healthz") == "ok\n" and admin.text("/readyz") == "ready\n"
 
 
-def test_metrics_are_what_prometheus_reads(fresh):
+def test_metrics_are_in_prometheus_format(fresh):
     admin = Admin(fresh)
     ask(fresh, b"set a 0 0 1\r\nx\r\n", b"get b\r\n")
     names = set()
@@ -212,7 +212,7 @@ def test_hot_keys_are_named_with_their_share(fresh):
     assert found["samples"] > 100
 
 
-def test_the_configuration_without_what_is_secret(start):
+def test_the_configuration_hides_secrets(start):
     server = start("-t", 1, "-m", "32", "--admin", "-1", "--hash-seed", "123456789")
     config = Admin(server).text("/config")
     assert 'memory-limit = "32m"' in config and "threads = 1" in config

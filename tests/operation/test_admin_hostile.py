@@ -63,7 +63,7 @@ def test_nothing_but_reading(admin, method):
 @pytest.mark.parametrize(
     "path", ["/nothing", "/metrics/", "//metrics", "/../etc/passwd", "/%2e%2e/etc/passwd", "/METRICS"]
 )
-def test_what_is_not_there(admin, path):
+def test_unknown_names_are_refused(admin, path):
     assert admin.get(path)[0] == 404
 
 
@@ -102,7 +102,7 @@ def test_a_request_byte_by_byte(admin):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9311", "localhost.evil.example", "a b"])
-def test_a_name_that_somebody_else_has_pointed_here(admin, host):
+def test_foreign_host_names_are_refused(admin, host):
     status, _, body = admin.get("/hotkeys", host=host)
     assert status == 421 and b"keys" not in body
 
@@ -112,7 +112,7 @@ def test_names_of_this_machine(admin, host):
     assert admin.get("/healthz", host=host)[0] == 200
 
 
-def test_connections_that_say_nothing_keep_nobody_away(admin):
+def test_silent_connections_do_not_block_others(admin):
     silent = [admin.connect() for _ in range(3 * CONNECTIONS_MAX)]
     try:
         assert admin.text("/readyz") == "ready\n"
@@ -129,7 +129,7 @@ def test_a_silent_connection_ends_by_itself(admin):
         assert connection.rest() == b""
 
 
-def test_who_does_not_read_keeps_nobody_away_and_is_closed(admin):
+def test_clients_that_do_not_read_are_closed_and_do_not_block_others(admin):
     slow = [admin.connect(receive_buffer_bytes=1024) for _ in range(CONNECTIONS_MAX // 2)]
     try:
         for connection in slow:

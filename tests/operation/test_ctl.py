@@ -74,7 +74,7 @@ def test_move(server, key):
     ],
     ids=lambda value: " ".join(value)[:20] if isinstance(value, list) else "",
 )
-def test_what_is_refused_is_explained(server, words, reason):
+def test_refusals_give_a_reason(server, words, reason):
     before = server.routes()
     assert reason in refused(server.ctl(*words))
     assert server.routes() == before
@@ -210,7 +210,7 @@ def test_a_directory_that_is_open_to_others_is_not_used(start, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_directory_of_somebody_else_is_not_used(start, tmp_path):
+def test_a_directory_of_another_user_is_not_used(start, tmp_path):
     directory = tmp_path / "micanite"
     directory.mkdir(mode=0o700)
     os.chown(directory, 12345, 12345)

@@ -57,7 +57,7 @@ def metrics(expression):
 
 
 @pytest.mark.parametrize(("title", "expression"), [*dashboard_expressions(), *alert_expressions()])
-def test_a_query_names_what_there_is(labels, title, expression):
+def test_queries_name_existing_metrics(labels, title, expression):
     found = list(metrics(expression))
     assert found, expression
     for name, selected in found:
@@ -85,7 +85,7 @@ def test_the_dashboard_is_one_that_grafana_takes():
     assert {variable["name"] for variable in dashboard["templating"]["list"]} == {"datasource", "instance"}
 
 
-def test_every_rule_says_what_it_means():
+def test_every_rule_has_a_description():
     text = ALERTS.read_text()
     assert text.count("- alert:") == text.count("severity:") == text.count("summary:")
 

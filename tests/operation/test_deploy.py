@@ -139,7 +139,7 @@ def test_the_memory_limit_has_room_for_everything(kinds, start):
             assert items_mib < mib(volume["emptyDir"]["sizeLimit"])
 
 
-def test_the_probes_find_what_they_ask_for(kinds, start):
+def test_probes_ask_for_existing_paths(kinds, start):
     """Of a server with the metrics at another port: the paths answer, until the server ends."""
     server = start("-t", 1, "-m", 64, "--admin", f"127.0.0.1:{(port := free_port())}")
     probes = [container(kinds)[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]

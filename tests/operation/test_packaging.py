@@ -208,7 +208,7 @@ def test_it_serves_and_restarts_under_the_seccomp_profile(
     assert all(refused and "io_uring" in line for line in told), told
 
 
-def test_the_profile_refuses_what_a_server_has_no_use_for(monkeypatch):
+def test_the_seccomp_profile_refuses_unneeded_system_calls(monkeypatch):
     """Among it what AF_XDP and BPF would need."""
     under_profile(monkeypatch)
     launcher = shlex.split(os.environ["SERVER_COMMAND"])[:4]

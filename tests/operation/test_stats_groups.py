@@ -105,7 +105,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("sent", "state"), STATES.values(), ids=STATES)
-def test_conns_tell_what_is_waited_for(server, sent, state):
+def test_conns_show_the_state_of_each_connection(server, sent, state):
     """A connection in the middle of a body is told from one between two requests, as by memcached."""
     with server.connect() as told, server.connect() as other:
         other.send(sent)

@@ -160,7 +160,7 @@ def test_a_restart_keeps_the_sockets_of_the_supervisor(tmp_path, listeners, key)
         ("closed", "not open")
     ],
 )
-def test_what_cannot_be_listened_on_is_refused(tmp_path, kind, reason):
+def test_inherited_sockets_of_other_kinds_are_refused(tmp_path, kind, reason):
     pair = socket.socketpair()
     odd = {
         "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),

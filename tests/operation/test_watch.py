@@ -142,7 +142,7 @@ def test_evictions(start, workers):
 
 
 @pytest.mark.parametrize("kind", SILENT, ids=lambda kind: kind.decode())
-def test_kinds_of_which_there_is_nothing_to_tell(fresh, kind):
+def test_kinds_without_events_are_accepted(fresh, kind):
     Watcher(fresh, kind)
 
 
@@ -151,7 +151,7 @@ def test_misuse(fresh):
         connection.expect(b"watch foo\r\nwatch fetchers foo\r\n", b"ERROR\r\nERROR\r\n")
 
 
-def test_whatever_else_a_watcher_sends_is_read_over(fresh):
+def test_further_input_of_a_watcher_is_ignored(fresh):
     watcher = Watcher(fresh, b"mutations")
     watcher.connection.send(b"get a\r\nset b 0 0 1\r\nx\r\n" + b"y" * 100_000)
     with fresh.connect() as connection:

@@ -238,7 +238,7 @@ def test_passwords_without_encryption_are_warned_of(start, users, tmp_path):
         ("--allow-unauthenticated everything", "--allow-unauthenticated: 'everything' is neither udp"),
     ],
 )
-def test_what_is_wrong_is_said_at_start(users, options, said):
+def test_faulty_files_end_the_start_with_a_reason(users, options, said):
     users.with_name("bad").write_text("alice:secret\nbob\n")
     ended = run("-p", -1, *options.format(folder=users.parent).split())
     assert ended.returncode != 0

@@ -53,7 +53,7 @@ def backend(one):
     return settings["io_backend"], settings["io_backend_reason"]
 
 
-def test_settings_say_what_is_used(server):
+def test_settings_name_the_event_mechanism(server):
     used, reason = backend(server)
     assert reason == f"--io {used}"
 
@@ -81,7 +81,7 @@ def test_auto_falls_back_and_says_why(errno, start, monkeypatch):
 
 
 @needs_filter
-def test_who_insists_hears_the_refusal(monkeypatch):
+def test_io_uring_required_but_refused_ends_the_start(monkeypatch):
     monkeypatch.setenv("SERVER_COMMAND", " ".join(refusing(EPERM)))
     ended = run("-p", "-1", "--io", "io_uring")
     assert ended.returncode == 64
@@ -112,7 +112,7 @@ def test_peers_that_leave_in_the_middle_take_nothing_with_them(server):
         until(lambda: int(client.stats()["curr_connections"]) == 1, "the peers' connections to end")
 
 
-def test_peers_that_do_not_read_hold_nobody_up(server):
+def test_peers_that_do_not_read_delay_no_other(server):
     """Each of them has more requests on the way than all receive buffers hold, and reads no reply; then they
     do."""
     with server.connect() as client:

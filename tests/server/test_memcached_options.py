@@ -33,7 +33,7 @@ def test_words_that_memcached_has(start):
     start("-o", ",".join(ACCEPTED_WORDS), "-C", "-L", "-r", "-f", "1.25", "-n", "48", "-N", "2")
 
 
-def test_what_has_no_effect_is_told(start):
+def test_options_without_effect_are_reported(start):
     assert "accepted without effect: -C -f" in start("-v", "-C", "-f", "1.5").stderr()
 
 
@@ -44,7 +44,7 @@ def test_refused(options, reason):
     assert reason in ended.stderr
 
 
-def test_what_clients_may_not_do(start):
+def test_commands_that_options_disable_are_refused(start):
     server = start("-F", "-X", "-W")
     with server.connect() as connection:
         connection.set(b"key", b"v")

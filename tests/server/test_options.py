@@ -77,7 +77,7 @@ def test_print_config_ends_it_and_prints_toml():
     assert all(value in text for value in ("3", "96", "12345", "77"))
 
 
-def test_what_it_prints_it_also_reads(tmp_path):
+def test_printed_configuration_is_read_back(tmp_path):
     options = [
         "-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1", "-M",
         "-D", "/", "--access", "crew"

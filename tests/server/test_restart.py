@@ -222,7 +222,7 @@ def test_a_request_that_was_read_is_answered(start, tmp_path, key):
             assert waiting.line() == b"MN"
 
 
-def test_who_does_not_finish_is_cut_off(start, tmp_path, key):
+def test_a_restart_closes_connections_that_do_not_finish(start, tmp_path, key):
     server = start("-t", "2", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "1")
     with server.connect() as half, server.connect() as other:
         other.set(key, b"x")

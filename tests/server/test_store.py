@@ -100,7 +100,7 @@ def test_a_refused_overwrite_keeps_the_old_value(store, key):
     "request_",
     [b"append K 0 0 500000\r\n%b\r\n", b"prepend K 0 0 500000\r\n%b\r\n", b"replace K 0 0 900000\r\n%b\r\n"],
 )
-def test_what_has_no_room_changes_nothing(store, key, request_):
+def test_refused_stores_change_nothing(store, key, request_):
     with store.connect() as connection:
         connection.set(key, b"old", flags=5)
         fill(connection, key, random.Random(2), SIZES["mixed"], refusals=2000)
@@ -162,7 +162,7 @@ def test_flush_all_empties_it(store, key):
         until(lambda: set_batch(connection, [(b"%b-new" % key, 900_000)]) == [True], "the space to come back")
 
 
-def test_it_says_what_it_is(store):
+def test_a_store_names_its_semantics(store):
     assert store.stats("settings")["semantics"] == "store"
     assert store.stats("settings")["evictions"] == "off"
     assert "store" in store.stderr()

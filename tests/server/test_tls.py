@@ -72,7 +72,7 @@ def test_a_client_library(start, authority):
     client.close()
 
 
-def test_each_listener_speaks_what_it_is_marked_with(start, authority, tmp_path):
+def test_each_listener_speaks_its_own_protocol(start, authority, tmp_path):
     *marked, unmarked = free_ports(4)
     ports = dict(zip(("notls", "btls", "mtls"), marked, strict=True))
     listen = ",".join(f"{kind}:127.0.0.1:{port}" for kind, port in ports.items())
@@ -204,7 +204,7 @@ def test_requests_go_on_while_certificates_change(start, tmp_path):
     assert not failures
 
 
-def test_whoever_does_not_speak_tls_is_closed_and_counted(start, authority):
+def test_peers_without_tls_are_closed_and_counted(start, authority):
     tls_port, port = free_ports(2)
     tls = ("127.0.0.1", tls_port)
     listen = f"127.0.0.1:{tls_port},notls:127.0.0.1:{port}"
@@ -315,7 +315,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("kind", "form", "label"), KEYS.values(), ids=KEYS)
-def test_a_key_is_taken_for_what_it_is(start, tmp_path, kind, form, label):
+def test_keys_with_a_wrong_label_are_accepted(start, tmp_path, kind, form, label):
     """Whatever its label says: OpenSSL takes such files, and gomemcache's own test has one."""
     authority = Authority(tmp_path)
     authority.renew(kind)
@@ -390,7 +390,7 @@ def test_a_refused_key_names_the_kinds_that_are_accepted(authority, tmp_path, wr
         ("-Z -p 0 -s {folder}/socket -o ssl_chain_cert={chain}", "TLS needs a TCP port"),
     ],
 )
-def test_what_is_wrong_is_said_at_start(authority, options, said):
+def test_faulty_files_end_the_start_with_a_reason(authority, options, said):
     names = {name: getattr(authority, name) for name in ("chain", "key", "client", "folder")}
     port = () if "-p" in options.split() else ("-p", -1)
     ended = run(*port, *options.format(**names).split())

@@ -265,7 +265,7 @@ def test_usage(words, reason):
 
 
 @pytest.mark.parametrize("scheme", ["memcached", "memcached+udp", "redis", "native"])
-def test_nobody_listens(scheme):
+def test_a_closed_port_is_reported(scheme):
     ended = run_load(f"{scheme}://127.0.0.1:{free_port()}", *SHORT)
     assert ended.returncode == 1
     assert "nobody listens there; start a" in ended.stderr

@@ -83,7 +83,7 @@ def test_the_value_of_another_key_is_wrong():
         (b"END\r\nEND\r\n", "more than was asked"), (b"", "closed")
     ],
 )
-def test_what_is_no_reply_ends_the_connection(reply, reason):
+def test_malformed_replies_end_the_connection(reply, reason):
     def converse(connection, file):
         for _ in memcached_requests(file):
             connection.sendall(reply)
@@ -136,7 +136,7 @@ def test_a_stall_shows_in_the_latency_of_all_that_came_due():
     assert report["latency_us"]["max"] >= 399_000
 
 
-def test_what_was_never_answered_counts():
+def test_requests_without_reply_count():
     """A server that answers 20 requests and no more."""
     def converse(connection, file):
         for number, _ in enumerate(memcached_requests(file)):

@@ -114,7 +114,7 @@ def test_operations(start, mix):
         ("native", ("--get", 100, "--rate", 2000)),
     ],
 )
-def test_what_is_missed_is_stored(protocol, words):
+def test_missed_keys_are_stored(protocol, words):
     with NativeServer("-t", 1, "-m", 64) as server:
         url = f"{protocol}://127.0.0.1:{server.native_port if protocol == 'native' else server.port}"
         words = ("--items", 100, *words)
@@ -214,7 +214,7 @@ def test_laws_may_be_changed_one_by_one(server):
     assert (plan["get_percent"], plan["popularity"], plan["workload"]) == (80, "uniform", "ycsb-b")
 
 
-def test_an_unknown_workload_says_which_there_are(server):
+def test_an_unknown_workload_lists_the_known_ones(server):
     refused = run_load(f"memcached://127.0.0.1:{server.port}", "--workload", "ycsb-e")
     assert refused.returncode == USAGE and "ycsb-a" in refused.stderr and "innercache" in refused.stderr
     refused = run_load(f"memcached://127.0.0.1:{server.port}", "--workload", "ycsb-f", "--multiget", 2)

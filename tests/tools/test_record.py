@@ -236,7 +236,7 @@ def test_options_that_make_no_sense(recorded, words, reason):
     assert ended.returncode == 2 and reason in ended.stderr, ended
 
 
-def test_watchers_see_what_is_recorded(start):
+def test_watchers_see_recorded_requests(start):
     server = start("-t", "2")
     with server.connect() as watching, server.connect() as connection, Recording(server) as recording:
         assert watching.ask(b"watch fetchers mutations\r\n") == b"OK"

@@ -86,7 +86,7 @@ def test_a_limit_on_the_size_of_files_ends_it_and_the_server_goes_on(start):
     assert len(lines) > 1000 and file.stat().st_size <= 50_000
 
 
-def test_a_killed_server_leaves_what_it_has_recorded(start):
+def test_a_killed_server_leaves_a_readable_recording(start):
     server = start()
     file = server.directory / "killed.rec"
     done(server.ctl("record", file, "--fraction", 1))

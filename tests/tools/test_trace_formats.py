@@ -62,7 +62,7 @@ def test_a_format_is_told_by_its_content(tmp_path, name, content, rows):
         assert [row[:1] + row[2:] for row in again] == [row[:1] + row[2:] for row in read]
 
 
-def test_what_is_wrong_with_a_file_is_said(tmp_path):
+def test_faults_of_a_file_are_named(tmp_path):
     def failure(content, *options):
         path = tmp_path / "file"
         path.write_bytes(content)
@@ -132,7 +132,7 @@ def captured(server, tmp_path):
 
 
 @pytest.mark.parametrize("bytes_max", [0, 160], ids=["whole", "beginnings"])
-def test_what_a_client_asks_over_tcp_is_captured(server, captured, bytes_max):
+def test_requests_over_tcp_are_captured(server, captured, bytes_max):
     """pymemcache, two connections in turns; also where values were not captured."""
     chance, sent = random.Random(9), []
     outcome = {True: "hit", False: "miss"}
@@ -173,7 +173,7 @@ def test_what_a_client_asks_over_tcp_is_captured(server, captured, bytes_max):
     assert len(remarks) == (2 if bytes_max else 1)
 
 
-def test_what_a_client_of_the_binary_protocol_asks_is_captured(server, captured):
+def test_requests_of_the_binary_protocol_are_captured(server, captured):
     with captured() as traffic:
         client = bmemcached.Client((f"127.0.0.1:{server.port}",), socket_timeout=30)
         client.set("b:1", "x" * 500, time=60, compress_level=0)
@@ -195,7 +195,7 @@ def test_what_a_client_of_the_binary_protocol_asks_is_captured(server, captured)
     }
 
 
-def test_what_is_asked_by_meta_commands_and_over_udp_is_captured(server, captured):
+def test_meta_commands_and_udp_are_captured(server, captured):
     with captured() as traffic:
         with server.connect() as connection:
             connection.ask(b"ms m:1 4 T90\r\nabcd\r\n")

@@ -15,7 +15,7 @@ DEADLINE_S = 60
 
 
 @pytest.mark.parametrize("name", ["convert", "stats", "simulate"])
-def test_how_far_a_trace_has_been_read(tmp_path, name):
+def test_progress_names_the_part_read(tmp_path, name):
     """The trace comes by a pipe, and ends when something was said."""
     more = {"convert": [tmp_path / "out"], "stats": [], "simulate": ["--policy", "lru", "--bytes", "1m"]}
     words = [command()[0], "trace", name, "-", *more[name]]

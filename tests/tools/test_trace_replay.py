@@ -200,7 +200,7 @@ def test_a_signal_ends_it_with_the_report_so_far(server, tmp_path):
     assert running.returncode == 0 and "Interrupted after" in said and "hit ratio" in said
 
 
-def test_what_does_not_speak_memcached(tmp_path):
+def test_servers_of_other_protocols_are_reported(tmp_path):
     trace = objects(tmp_path / "trace.csv", [(0, number, 50) for number in range(100)])
 
     def converse(connection, file):
@@ -233,7 +233,7 @@ def test_what_does_not_speak_memcached(tmp_path):
         ("memcached://127.0.0.1:{port}", ("--key-prefix", "a" * 240), USAGE, "at most 239"),
     ],
 )
-def test_what_makes_no_sense_is_said(tmp_path, url, options, status, why):
+def test_contradictory_options_are_refused_with_a_reason(tmp_path, url, options, status, why):
     trace = objects(tmp_path / "trace.csv", [(0, 1, 50)])
     ended = run_replay(trace, url.format(port=free_port()), *options)
     assert (ended.returncode, why in ended.stderr) == (status, True), ended.stderr

@@ -24,7 +24,7 @@ def server():
 
 
 @pytest.mark.parametrize("prefix", ["", "a-prefix-of-some-length:"])
-def test_what_does_not_fit_a_datagram_is_counted_and_all_else_is_stored(server, tmp_path, prefix):
+def test_values_beyond_a_datagram_are_counted_and_the_rest_is_stored(server, tmp_path, prefix):
     """Sizes around the limit: what is stored can be read, too."""
     sizes = range(SHORT, LONG)
     trace = objects(tmp_path / "trace.csv", [(0, size, size) for size in sizes])

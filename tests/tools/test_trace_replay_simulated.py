@@ -43,7 +43,7 @@ def simulated(trace):
 
 @pytest.mark.parametrize("scheme", ["memcached", "native"])
 @pytest.mark.parametrize("mib", [8, 16])
-def test_a_live_server_misses_what_is_simulated(trace, simulated, scheme, mib):
+def test_a_live_server_misses_as_often_as_simulated(trace, simulated, scheme, mib):
     with NativeServer("-t", 1, "-m", mib) as server:
         report = replay(trace, url_of(server, scheme), "--speed", "max")
     assert report["miss_ratio"] == pytest.approx(simulated[mib], abs=POINTS)

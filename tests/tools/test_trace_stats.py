@@ -29,7 +29,7 @@ def table(folder, name):
         return list(csv.DictReader(lines))
 
 
-def test_tables_say_what_is_in_a_trace(trace, tmp_path):
+def test_tables_describe_a_trace(trace, tmp_path):
     told = run_trace("stats", trace, "--csv", tmp_path / "tables")
     assert told.returncode == 0, told.stderr
     lines = {line.split("  ")[0].strip(): line.split()[-3:] for line in told.stdout.splitlines() if line}
@@ -97,7 +97,7 @@ def test_other_prefixes(trace):
     assert told.stdout.split("\n")[2].split() == ["all", "(others)", "item"], told.stdout
 
 
-def test_what_cannot_be_done_is_said(trace, tmp_path):
+def test_impossible_requests_are_refused_with_a_reason(trace, tmp_path):
     refused = run_trace("stats", trace, "--sample", "2")
     assert refused.returncode == 2 and "at most 1" in refused.stderr
     refused = run_trace("stats", tmp_path / "none.csv")

@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn unknown_words_are_named() {
     for (line, part) in [
         ("", "not understood"),
         ("reboot", "'reboot'"),

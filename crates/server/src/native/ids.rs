@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_executed_is_answered_and_not_executed_again() {
+    fn executed_requests_are_answered_and_not_repeated() {
         let (ids, one) = (Ids::default(), client(1));
         assert_eq!(ids.begin(one, (1, false), NOW_S), Begin::Execute);
         assert_eq!(ids.begin(one, (1, true), NOW_S), Begin::Busy);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_forgotten() {
+    fn ids_older_than_the_window_are_forgotten() {
         let (ids, one) = (Ids::default(), client(1));
         for id in 1..=WINDOW + 1 {
             assert_eq!(ids.begin(one, (id, false), NOW_S), Begin::Execute);

@@ -50,7 +50,7 @@ fn a_laptop_has_a_port_that_is_not_worth_it() {
 }
 
 #[test]
-fn a_container_is_told_what_its_engine_has_to_allow() {
+fn a_container_gets_the_settings_of_its_engine() {
     let report = report("container");
     assert_eq!(best(&report), "xdp:eth0");
     assert!(!report.verdict.works);
@@ -165,7 +165,7 @@ fn a_build_says_which_providers_of_one_sided_reads_it_has() {
 }
 
 #[test]
-fn what_is_printed_fits_a_hundred_columns_and_says_everything() {
+fn the_report_is_complete_within_a_hundred_columns() {
     for name in ["laptop", "container", "aws", "gcp", "azure", "metal", "vfio"] {
         let report = report(name);
         let text = print::text(&report);

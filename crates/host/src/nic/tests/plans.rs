@@ -164,7 +164,7 @@ fn the_loopback_has_nothing_to_set() {
 }
 
 #[test]
-fn what_is_above_other_interfaces_names_them() {
+fn a_stacked_interface_names_the_ones_below() {
     let facts = InterfaceFacts { kind: Kind::Above(vec!["eth0".into(), "eth1".into()]), ..veth() };
     let machine = machine(1, 2);
     let plan = plan_for(&facts, &workers(1, &machine), &machine);

@@ -191,7 +191,7 @@ fn little_load_and_other_modes_are_left_alone() {
 }
 
 #[test]
-fn what_only_its_owner_asks_for_is_not_shared() {
+fn partitions_that_only_their_owner_uses_are_not_shared() {
     let routes = [0, 1].map(|owner| Route { access: Access::Erew, owner });
     let fresh = [PartitionState::default(); 2];
     let decide = |loads: &[Vec<u64>], states: &[PartitionState]| {

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_program_writes_the_next_reads() {
+    fn the_next_program_reads_the_message() {
         let handover = Handover {
             began_ns: 12_345,
             descriptors: vec![
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_for_another_process_or_is_garbage_is_nothing() {
+    fn garbage_and_messages_to_other_processes_are_ignored() {
         let handover = Handover::new(1);
         assert_eq!(Handover::parse(&handover.text(7), 8), None);
         for text in ["", "7", "7 x", "7 1 own", "7 1 own=x", "7 1 other=3", "x 1"] {

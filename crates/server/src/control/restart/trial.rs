@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_program_writes_the_other_reads() {
+    fn the_new_program_reads_the_trial() {
         for has_maps in [false, true] {
             for locks in [vec![], vec![(1, u64::MAX), (3, 4)]] {
                 let trial = Trial { has_maps, locks };

@@ -155,7 +155,7 @@ fn all_replies_leave_in_the_frames_of_their_requests() {
 }
 
 #[test]
-fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_asked() {
+fn the_owner_answers_from_the_port_of_the_request() {
     let mut queues = Queues::new("erew", 1);
     let mut requester = queues.requester();
     let set = queues.bench.store(Opcode::Set, queues.keys[1], &[7; 100]);
@@ -271,7 +271,7 @@ fn frames_that_are_lost_slow_clients_down() {
 }
 
 #[test]
-fn frames_that_are_not_for_us_are_counted_and_nobody_is_answered() {
+fn frames_for_others_are_counted_and_not_answered() {
     let mut queues = Queues::new("crcw", 1);
     let mut requester = queues.requester();
     let get = queues.bench.request(Opcode::Get, b"k");

@@ -255,7 +255,7 @@ fn cookies_grow_old_as_those_of_a_worker() {
 
 /// The program answers gets of short keys, so that the comparison above compares something.
 #[test]
-fn gets_are_answered_whatever_becomes_of_them() {
+fn the_program_answers_gets_of_short_keys() {
     for options in ["", "semantics = \"store\"", "memory-limit = 64"] {
         let Some(mut beside) = beside(options) else {
             return;

@@ -30,7 +30,7 @@ fn status(bench: &mut NativeBench, requester: &mut Requester, mut request: Reque
 }
 
 #[test]
-fn what_is_stored_is_found_with_flags_and_cas() {
+fn stored_values_are_found_with_flags_and_cas() {
     let (mut bench, mut requester) = bench();
     let set = Request { flags: 77, ..bench.store(Opcode::Set, b"k", b"value") };
     assert_eq!(status(&mut bench, &mut requester, set), Status::Ok);
@@ -49,7 +49,7 @@ fn what_is_stored_is_found_with_flags_and_cas() {
 }
 
 #[test]
-fn every_operation_on_what_is_there_and_what_is_not() {
+fn every_operation_on_present_and_absent_keys() {
     use Status::{NotFound, NotStored, Ok};
     let values = [
         (Opcode::Set, Ok, Ok),
@@ -138,7 +138,7 @@ fn expiries_count_from_now_and_zero_is_never() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_with_the_limit() {
+fn too_large_values_are_refused_with_the_limit() {
     let mut bench = NativeBench::new("max-item-size = \"2k\"", 65_507);
     let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let set = bench.store(Opcode::Set, b"k", &[7; 4000]);
@@ -168,7 +168,7 @@ fn a_write_with_a_wrong_hash_is_refused_alone_and_a_get_misses() {
 }
 
 #[test]
-fn a_stale_client_is_served_whatever_its_hashes() {
+fn a_stale_client_is_served_in_spite_of_its_hashes() {
     let (mut bench, mut requester) = bench();
     requester.header.generation ^= 1;
     let zero = |request: Request<'static>| Request { hash: 0, ..request };
@@ -273,7 +273,7 @@ fn the_directory_comes_in_pieces_no_longer_than_the_request() {
 
 /// A client finds the request that a refusal belongs to by its kind.
 #[test]
-fn a_refusal_has_the_kind_of_what_it_refuses() {
+fn a_refusal_has_the_kind_of_its_request() {
     let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
     let requester = Requester::new(&bench, "10.0.0.1:1000");
     let directory = directory_request(&requester, requester.header.cookie, 0, 88);

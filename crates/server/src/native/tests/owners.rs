@@ -44,7 +44,7 @@ fn elsewhere(bench: &mut NativeBench, worker: usize, arrival: &Arrival) -> Optio
 }
 
 #[test]
-fn what_the_mode_forbids_a_worker_is_for_the_owner() {
+fn requests_forbidden_by_the_mode_are_for_the_owner() {
     // For a get and for a set.
     for (access, expected) in
         [("erew", [Some(1), Some(1)]), ("crew", [None, Some(1)]), ("crcw", [None, None])]
@@ -86,7 +86,7 @@ fn a_stale_header_does_not_decide_where_a_datagram_goes() {
 
 /// A partition that does not exist, and no-ops, which have none.
 #[test]
-fn what_is_nobodys_stays() {
+fn requests_for_unknown_partitions_stay() {
     let (mut bench, keys) = bench("erew");
     let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let noop = bench.request(Opcode::Noop, b"");
@@ -104,7 +104,7 @@ fn what_is_nobodys_stays() {
 /// The route has changed on the way, or the client has lied: the worker that has the datagram
 /// asks the owner, whatever that costs.
 #[test]
-fn what_was_forwarded_stays_whoever_owns_it_by_now() {
+fn forwarded_datagrams_are_not_forwarded_again() {
     let (mut bench, keys) = bench("erew");
     let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let requests = [
@@ -136,7 +136,7 @@ fn what_was_forwarded_stays_whoever_owns_it_by_now() {
 }
 
 #[test]
-fn what_cannot_be_forwarded_is_moved_for_the_stale_and_too_much_for_the_others() {
+fn full_rings_answer_moved_to_stale_clients_and_slow_down_to_others() {
     let (mut bench, keys) = bench("erew");
     let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let (own, other) = (bench.request(Opcode::Get, keys[0]), bench.store(Opcode::Set, keys[1], b"v"));

@@ -111,7 +111,7 @@ impl Ports {
 }
 
 #[test]
-fn a_reply_comes_from_the_socket_that_was_asked_whoever_executes() {
+fn a_reply_leaves_by_the_socket_of_its_request() {
     let mut ports = Ports::new("erew");
     for address in 0..2 {
         let set = ports.set(1, address);
@@ -133,7 +133,7 @@ fn a_reply_comes_from_the_socket_that_was_asked_whoever_executes() {
 /// More than a ring holds: as many as fit are executed once the owner comes, the others are told
 /// at once; nobody waits and nothing is lost.
 #[test]
-fn a_full_ring_turns_away_and_keeps_what_it_has() {
+fn a_full_ring_refuses_datagrams_and_keeps_its_own() {
     let mut ports = Ports::new("erew");
     let (set, burst) = (ports.set(1, 0), 20);
     let (mut sent, mut refused) = (0, 0);
@@ -190,7 +190,7 @@ fn a_worker_that_sleeps_is_woken_once_for_a_burst() {
 /// A datagram beyond the limit is dropped before it reaches a ring; what follows it in the same super-packet
 /// or burst is not.
 #[test]
-fn what_is_too_long_does_not_reach_a_ring() {
+fn too_long_datagrams_do_not_reach_a_ring() {
     let mut ports = Ports::new("erew");
     let set = ports.set(1, 0);
     for bytes in [PAYLOAD_BYTES + 1, 2048, 2100, 30_000, 65_507] {

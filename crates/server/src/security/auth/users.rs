@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_nobody() {
+    fn too_long_names_match_no_user() {
         let name = "n".repeat(100);
         let secret = "s".repeat(155);
         let users = users(&format!("{name}:{secret}\n"));
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_stands_there_is_known(
+        fn only_listed_users_are_known(
             entries in prop::collection::vec(("[a-c]{1,3}", "[a-c :]{1,4}"), 1..6),
             user in "[a-c]{0,4}",
             password in "[a-c :]{0,5}",

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request() {
+    fn malformed_requests_are_refused() {
         for bad in [
             &b"GET metrics HTTP/1.1\r\n\r\n"[..],
             b"GET / HTTP/2.0\r\n\r\n",

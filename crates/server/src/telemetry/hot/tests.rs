@@ -87,7 +87,7 @@ fn the_ten_hottest_of_a_zipf_load_are_found_with_their_shares() {
 }
 
 #[test]
-fn what_was_hot_is_not_hot_for_ever() {
+fn hot_keys_fade() {
     let workers = [HotKeys::new(1)];
     for now_s in 0..100 {
         (0..100).for_each(|_| batch(&workers[0], &[1; 32], now_s));

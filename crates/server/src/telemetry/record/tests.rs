@@ -30,7 +30,7 @@ fn prefix(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_ring_gives_back_what_fits() {
+fn a_ring_returns_the_entries_that_fit() {
     let ring = Ring::default();
     assert!(!ring.push(tag(1, 0), &record(0), b""), "it has no memory yet");
     ring.clear();
