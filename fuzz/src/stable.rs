@@ -23,6 +23,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("native_requests", micanite_wire::fuzz::native_requests),
     ("native_replies", micanite_wire::fuzz::native_replies),
     ("client", micanite_client::fuzz::client),
+    ("chunks", micanite_chunks::fuzz::chunks),
     ("session", micanite_server::testing::fuzz::session),
     ("unauthenticated", micanite_server::testing::fuzz::unauthenticated),
     ("native_session", micanite_server::testing::fuzz::native),

@@ -25,11 +25,11 @@ pub const LONG_FUNCTIONS: &[Exception] = &[
 
 pub const FULL_FOLDERS: &[Exception] = &[
     Exception { place: ".", size: 24, reason: "tools look for their files in the root" },
-    Exception { place: "crates", size: 17, reason: "a folder for each crate" },
+    Exception { place: "crates", size: 18, reason: "a folder for each crate" },
     Exception { place: "crates/server/src/configuration", size: 16, reason: "from before the limit" },
     Exception {
         place: "docs",
-        size: 22,
+        size: 23,
         reason: "a page for each subject, by the names that links elsewhere have",
     },
 ];
