@@ -22,11 +22,8 @@ fn main() {
     for flag in pkg_config(&["--cflags", "libfabric"]) {
         build.flag(flag);
     }
+    // The library itself is loaded when it is first asked for.
     build.compile("micanite_fabric");
-    for directory in pkg_config(&["--libs-only-L", "libfabric"]) {
-        println!("cargo:rustc-link-search=native={}", directory.trim_start_matches("-L"));
-    }
-    println!("cargo:rustc-link-lib=dylib=fabric");
 }
 
 /// Returns the words of `pkg-config`'s answer.

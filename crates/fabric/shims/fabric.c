@@ -1,4 +1,10 @@
-/* libfabric's API is inline functions over tables of function pointers: this compiles them. */
+/*
+ * libfabric's API is inline functions over tables of function pointers: this compiles them. The others are
+ * looked up when a fabric is first asked for. To link them would load all providers into every process, and
+ * the libraries of some set signal handlers and measure the clock for 0.2 s.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -6,13 +12,63 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric.h"
 
 #define API FI_VERSION(1, 17)
+#define LIBRARY "libfabric.so.1"
 #define MR_MODES (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+
+static struct {
+	__typeof__(&fi_version) version;
+	__typeof__(&fi_strerror) strerror;
+	__typeof__(&fi_getinfo) getinfo;
+	__typeof__(&fi_dupinfo) dupinfo;
+	__typeof__(&fi_freeinfo) freeinfo;
+	__typeof__(&fi_fabric) fabric;
+} library;
+static const struct {
+	const char *name;
+	void *place;
+} functions[] = {
+	{"fi_version", &library.version},   {"fi_strerror", &library.strerror},
+	{"fi_getinfo", &library.getinfo},   {"fi_dupinfo", &library.dupinfo},
+	{"fi_freeinfo", &library.freeinfo}, {"fi_fabric", &library.fabric},
+};
+static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+static char load_error[256];
+
+static void load(void)
+{
+	struct sigaction before[NSIG] = {0};
+	void *handle;
+
+	for (int number = 1; number < NSIG; number++)
+		sigaction(number, NULL, &before[number]);
+	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	/* The program's handlers stay its own. Signals that cannot be asked for cannot be set, either. */
+	for (int number = 1; number < NSIG; number++)
+		sigaction(number, &before[number], NULL);
+	for (size_t i = 0; handle != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = dlsym(handle, functions[i].name);
+
+		memcpy(functions[i].place, &function, sizeof(function));
+		if (function == NULL)
+			snprintf(load_error, sizeof(load_error), "%s has no %s", LIBRARY, functions[i].name);
+	}
+	if (handle == NULL)
+		snprintf(load_error, sizeof(load_error), "%s", dlerror());
+}
+
+const char *micanite_fabric_load(void)
+{
+	pthread_once(&loaded, load);
+	return load_error[0] != '\0' ? load_error : NULL;
+}
 
 struct micanite_fabric {
 	struct fi_info *info;
@@ -28,17 +84,17 @@ struct micanite_fabric {
 
 uint32_t micanite_fabric_version(void)
 {
-	return fi_version();
+	return library.version();
 }
 
 const char *micanite_fabric_error(int error)
 {
-	return fi_strerror(error);
+	return library.strerror(error);
 }
 
 static struct fi_info *hints_for(const char *provider, int progresses, int writes)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints = library.dupinfo(NULL);
 
 	if (hints == NULL)
 		return NULL;
@@ -55,7 +111,7 @@ static struct fi_info *hints_for(const char *provider, int progresses, int write
 		hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	hints->fabric_attr->prov_name = strdup(provider);
 	if (hints->fabric_attr->prov_name == NULL) {
-		fi_freeinfo(hints);
+		library.freeinfo(hints);
 		return NULL;
 	}
 	return hints;
@@ -69,10 +125,10 @@ int micanite_fabric_probe(const char *provider, uint8_t progresses)
 
 	if (hints == NULL)
 		return FI_ENOMEM;
-	result = fi_getinfo(API, NULL, NULL, 0, hints, &info);
-	fi_freeinfo(hints);
+	result = library.getinfo(API, NULL, NULL, 0, hints, &info);
+	library.freeinfo(hints);
 	if (info != NULL)
-		fi_freeinfo(info);
+		library.freeinfo(info);
 	return -result;
 }
 
@@ -83,9 +139,9 @@ static int find(const struct micanite_fabric_options *options, struct micanite_f
 
 	if (hints == NULL)
 		return -FI_ENOMEM;
-	result = fi_getinfo(API, options->node, options->service, options->listens ? FI_SOURCE : 0, hints,
+	result = library.getinfo(API, options->node, options->service, options->listens ? FI_SOURCE : 0, hints,
 			    &fabric->info);
-	fi_freeinfo(hints);
+	library.freeinfo(hints);
 	return result;
 }
 
@@ -152,7 +208,7 @@ int micanite_fabric_open(const struct micanite_fabric_options *options, struct m
 	result = find(options, fabric);
 	if (result == 0) {
 		*step = "open the fabric";
-		result = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
+		result = library.fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
 	}
 	if (result == 0) {
 		*step = "open the domain";
@@ -208,7 +264,7 @@ void micanite_fabric_close(struct micanite_fabric *fabric)
 	if (fabric->fabric != NULL)
 		fi_close(&fabric->fabric->fid);
 	if (fabric->info != NULL)
-		fi_freeinfo(fabric->info);
+		library.freeinfo(fabric->info);
 	free(fabric);
 }
 
@@ -216,9 +272,9 @@ int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uin
 {
 	int inserted = fi_av_insert(fabric->av, name, 1, peer, 0, NULL);
 
-	if (inserted == 1)
-		return 0;
-	return inserted < 0 ? -inserted : FI_EADDRNOTAVAIL;
+	if (inserted < 0)
+		return -inserted;
+	return inserted == 1 ? 0 : FI_EADDRNOTAVAIL;
 }
 
 int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer)
@@ -298,11 +354,9 @@ static uint32_t slot_of(const struct micanite_fabric *fabric, const void *contex
 
 static int poll_error(struct micanite_fabric *fabric, struct micanite_fabric_completion *completion)
 {
-	struct fi_cq_err_entry entry;
-	ssize_t result;
+	struct fi_cq_err_entry entry = {0};
+	ssize_t result = fi_cq_readerr(fabric->cq, &entry, 0);
 
-	memset(&entry, 0, sizeof(entry));
-	result = fi_cq_readerr(fabric->cq, &entry, 0);
 	if (result == -FI_EAGAIN)
 		return 0;
 	if (result != 1)

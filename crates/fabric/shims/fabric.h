@@ -44,6 +44,9 @@ struct micanite_fabric_completion {
 	int32_t error;
 };
 
+/* Loads libfabric; returns null, or why there is none. Nothing else may be called before. */
+const char *micanite_fabric_load(void);
+
 uint32_t micanite_fabric_version(void);
 int micanite_fabric_probe(const char *provider, uint8_t progresses);
 const char *micanite_fabric_error(int error);

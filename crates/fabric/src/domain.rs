@@ -15,10 +15,10 @@ use crate::memory::Place;
 use crate::provider::{Addressing, Provider};
 use crate::shim::{
     ShimCompletion, ShimFabric, ShimFacts, ShimMemory, ShimOptions, ShimRegistration, micanite_fabric_close,
-    micanite_fabric_error, micanite_fabric_insert, micanite_fabric_may_sleep, micanite_fabric_open,
-    micanite_fabric_poll, micanite_fabric_probe, micanite_fabric_read, micanite_fabric_receive,
-    micanite_fabric_register, micanite_fabric_remove, micanite_fabric_send, micanite_fabric_shut,
-    micanite_fabric_unregister, micanite_fabric_version,
+    micanite_fabric_error, micanite_fabric_insert, micanite_fabric_load, micanite_fabric_may_sleep,
+    micanite_fabric_open, micanite_fabric_poll, micanite_fabric_probe, micanite_fabric_read,
+    micanite_fabric_receive, micanite_fabric_register, micanite_fabric_remove, micanite_fabric_send,
+    micanite_fabric_shut, micanite_fabric_unregister, micanite_fabric_version,
 };
 use crate::transfer::{Action, EndpointOptions};
 
@@ -57,14 +57,17 @@ pub(crate) type Finished = ShimCompletion;
 
 /// Returns libfabric's version.
 pub fn version() -> Result<String, String> {
-    let version = micanite_fabric_version();
+    load()?;
+    // SAFETY: libfabric is loaded.
+    let version = unsafe { micanite_fabric_version() };
     Ok(format!("libfabric {}.{}", version >> 16, version & 0xffff))
 }
 
 /// Asks libfabric for a provider.
 pub(crate) fn probe(provider: &Provider) -> Result<(), String> {
+    load()?;
     let name = text(provider.name)?;
-    // SAFETY: the name lives until the call returns.
+    // SAFETY: libfabric is loaded, and the name lives until the call returns.
     let result =
         unsafe { micanite_fabric_probe(name.as_ptr(), u8::from(provider.wants_automatic_progress())) };
     match result {
@@ -83,6 +86,7 @@ impl Domain {
         options: &EndpointOptions,
     ) -> Result<Opened, Error> {
         let unavailable = |why: String| Error::Unavailable(format!("{address}: {why}"));
+        load().map_err(unavailable)?;
         let provider = address.provider;
         let name = text(provider.name).map_err(unavailable)?;
         let host = text(&address.host).map_err(unavailable)?;
@@ -283,10 +287,23 @@ fn text(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|_| format!("'{text}' has a zero byte"))
 }
 
-/// Returns libfabric's words for an error.
+/// Loads libfabric, once in a process.
+fn load() -> Result<(), String> {
+    let why = micanite_fabric_load();
+    if why.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the shim returns a string that ends with a zero byte and does not change.
+    let why = unsafe { CStr::from_ptr(why) };
+    Err(format!("libfabric cannot be loaded (Debian: libfabric1): {}", why.to_string_lossy()))
+}
+
+/// Returns libfabric's words for an error of it.
 fn reason(number: i32) -> String {
-    // SAFETY: libfabric returns a string that ends with a zero byte and is not freed; this copies it at once.
-    let words = unsafe { CStr::from_ptr(micanite_fabric_error(number)) };
+    // SAFETY: libfabric is loaded, since it returned the number.
+    let words = unsafe { micanite_fabric_error(number) };
+    // SAFETY: the string ends with a zero byte and is not freed; this copies it at once.
+    let words = unsafe { CStr::from_ptr(words) };
     words.to_string_lossy().into_owned()
 }
 

@@ -59,11 +59,13 @@ pub(crate) struct ShimCompletion {
 }
 
 unsafe extern "C" {
-    pub(crate) safe fn micanite_fabric_version() -> u32;
+    pub(crate) safe fn micanite_fabric_load() -> *const c_char;
+
+    pub(crate) fn micanite_fabric_version() -> u32;
 
     pub(crate) fn micanite_fabric_probe(provider: *const c_char, progresses: u8) -> c_int;
 
-    pub(crate) safe fn micanite_fabric_error(error: c_int) -> *const c_char;
+    pub(crate) fn micanite_fabric_error(error: c_int) -> *const c_char;
 
     pub(crate) fn micanite_fabric_open(
         options: *const ShimOptions,
