@@ -10,7 +10,6 @@ use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::log::LogKind;
 use crate::partition::{Partition, Place};
 use crate::region::Field;
-use crate::writer::Writer;
 
 /// Buckets of each partition of which the check hashes an item.
 const HASHED_BUCKETS: u64 = 64;
@@ -132,18 +131,17 @@ impl Partition {
     /// Returns whether the first sound item of a bucket belongs there, if it has one.
     fn is_in_its_bucket(&self, number: u64) -> Option<bool> {
         let main = self.main_bucket(number);
-        let writer = Writer::new(self, false, 0);
         let entry = main.entries().into_iter().map(Entry);
         let (entry, place) =
-            entry.filter_map(|entry| Some((entry, writer.place_of_item(entry)?))).find(|(_, place)| {
+            entry.filter_map(|entry| Some((entry, self.place_of_item(entry)?))).find(|(_, place)| {
                 let header = self.header(place.position);
                 !header.is_busy() && !header.is_dead()
             })?;
         let buckets = self.all_buckets();
         let is_moving = Some(number) == buckets.last_split_from()
-            && entry.has_tag(writer.hash_at(place.position).tag())
-            && writer.is_in_last(&place, buckets);
-        Some(is_moving || writer.is_of_entry(main, entry, &place))
+            && entry.has_tag(self.hash_at(place.position).tag())
+            && self.is_in_last(&place, buckets);
+        Some(is_moving || self.is_of_entry(main, entry, &place))
     }
 
     /// Checks the items in the index of a store that was not closed: each lies within the heap, and
@@ -226,7 +224,7 @@ impl Partition {
         let by_split = || {
             (Some(one), other) == (buckets.last_split_from(), buckets.count() - 1)
                 && self.holds(position, self.header(position))
-                && Writer::new(self, false, 0).is_in_last(&place, buckets)
+                && self.is_in_last(&place, buckets)
         };
         one == other || by_split()
     }

@@ -77,7 +77,7 @@ impl Recovery<'_> {
         let Some(found) = waiting else {
             return Ok(());
         };
-        let hash = self.writer.hash_at(found.place.position);
+        let hash = self.partition.hash_at(found.place.position);
         let left = self.writer.leave_reserve(hash, &found);
         left.map(drop).map_err(|_| "the heap has no room for the item in the reserve".to_owned())
     }
@@ -200,9 +200,7 @@ impl Recovery<'_> {
         for bucket in p.chain(source) {
             for slot in 0..BUCKET_ENTRIES {
                 let entry = bucket.entry(slot);
-                if self.is_sound(entry)
-                    && p.place(entry).is_some_and(|place| self.writer.is_in_last(&place, buckets))
-                {
+                if self.is_sound(entry) && p.place(entry).is_some_and(|place| p.is_in_last(&place, buckets)) {
                     if !self.is_in_chain(target, entry) {
                         let Some(word) = self.writer.free_slot(target) else {
                             return false;

@@ -2,8 +2,12 @@
 //! what it gets afterwards.
 
 use micanite_memory::sync::Ordering::Relaxed;
+use micanite_wire::hash::KeyHash;
 
 use crate::heap::BLOCK_UNITS_MIN;
+use crate::index::bucket::Bucket;
+use crate::index::entry::Entry;
+use crate::index::hash::{Buckets, IndexHash};
 use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX};
 use crate::log::LogKind;
 use crate::log::item::{Expiry, Header, State, pack_meta, unpack_meta};
@@ -94,6 +98,45 @@ impl Partition {
         }
         let main = self.log(LogKind::Main);
         main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
+    }
+
+    /// Returns the key of the item at a position.
+    #[inline]
+    pub fn key_at<'b>(&self, position: usize, buffer: &'b mut [u8; KEY_BYTES_MAX]) -> &'b [u8] {
+        let header = self.header(position);
+        let key = &mut buffer[..header.key_bytes().min(KEY_BYTES_MAX)];
+        self.region.copy_out((position + header.key_word()) * 8, key);
+        key
+    }
+
+    /// Returns the hash of the key of the item at a position.
+    pub fn hash_at(&self, position: usize) -> IndexHash {
+        let mut buffer = [0; KEY_BYTES_MAX];
+        self.hash_of(self.key_at(position, &mut buffer))
+    }
+
+    /// Returns the hash of a stored key.
+    pub fn hash_of(&self, key: &[u8]) -> IndexHash {
+        self.index_hash(KeyHash::of(key, self.layout.seed))
+    }
+
+    /// Returns whether the key of an item belongs to the last bucket.
+    pub fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
+        self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
+    }
+
+    /// Returns the place of the item of an entry, if there is one.
+    pub fn place_of_item(&self, entry: Entry) -> Option<Place> {
+        let holds = |place: &Place| self.holds(place.position, self.header(place.position));
+        self.place(entry).filter(holds)
+    }
+
+    /// Returns whether the item of an entry has its tag, and belongs to its chain. In a damaged
+    /// store an entry may lead into the middle of another item, whose bytes look like one. A caller
+    /// that has not compared a key frees no space before this check.
+    pub fn is_of_entry(&self, main: Bucket<'_>, entry: Entry, place: &Place) -> bool {
+        let hash = self.hash_at(place.position);
+        entry.has_tag(hash.tag()) && self.bucket(hash).first_word == main.first_word
     }
 
     /// Returns the header at a position, if it can be that of a whole item.

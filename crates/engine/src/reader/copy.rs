@@ -5,10 +5,13 @@
 //! [`COPY_ATTEMPTS_MAX`] attempts the partition is shared for a moment, whoever owns it, and the
 //! rest is copied under its lock, one item at a time.
 
-use micanite_memory::sync::Ordering::{Acquire, Relaxed};
-use micanite_memory::sync::{fence, spin_loop, yield_now};
+use std::ops::ControlFlow;
+
+use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::sync::{spin_loop, yield_now};
 
 use crate::cache::Cache;
+use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{COPY_ATTEMPTS_MAX, KEY_BYTES_MAX};
 use crate::log::item::{Expiry, State};
@@ -88,32 +91,19 @@ impl Partition {
             return false;
         };
         let known = copied.len();
-        let spares = self.layout.spares(self.buckets());
-        let mut bucket = main;
-        for _ in 0..=spares {
-            let entries = bucket.entries();
-            // The tails are loaded after the entries: they are at least as new as any of them.
-            fence(Acquire);
-            for entry in entries.map(Entry) {
-                let Some(place) = self.place(entry) else {
-                    continue;
-                };
-                let item = self.copy_item(&place, now_s, &copied[..known]);
-                if !main.version_is_still(version) {
-                    return false;
-                }
-                // The fence of the version check orders the copy before the load of the head.
-                if let Some(item) = item.filter(|_| self.is_live(&place)) {
-                    take(&item);
-                    copied.push(item.key);
-                }
+        let copy = |place| {
+            let item = self.copy_item(&place, now_s, &copied[..known]);
+            if !main.version_is_still(version) {
+                return ControlFlow::Break(());
             }
-            match bucket.next_spare() {
-                Some(spare) if spare < spares => bucket = self.spare_bucket(spare),
-                _ => break,
+            // The fence of the version check orders the copy before the load of the head.
+            if let Some(item) = item.filter(|_| self.is_live(&place)) {
+                take(&item);
+                copied.push(item.key);
             }
-        }
-        main.version_is_still(version)
+            ControlFlow::Continue(())
+        };
+        self.visit_places(main, copy).is_continue() && main.version_is_still(version)
     }
 
     /// Returns the item at a place, as far as its words are valid. Returns `None` if they form no
@@ -147,16 +137,14 @@ impl Partition {
 fn keys_except(writer: &Writer<'_>, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let p = writer.partition;
     let mut keys = Vec::new();
-    for bucket in p.chain(p.main_bucket(number)) {
-        for place in bucket.entries().map(Entry).into_iter().filter_map(|entry| p.place(entry)) {
-            if !p.holds(place.position, p.header(place.position)) {
-                continue;
-            }
-            let mut buffer = [0; KEY_BYTES_MAX];
-            let key = writer.key_at(place.position, &mut buffer);
-            if !copied.iter().any(|copied| copied == key) {
-                keys.push(key.to_vec());
-            }
+    for entry in p.chain(p.main_bucket(number)).flat_map(Bucket::entries).map(Entry) {
+        let Some(place) = p.place_of_item(entry) else {
+            continue;
+        };
+        let mut buffer = [0; KEY_BYTES_MAX];
+        let key = p.key_at(place.position, &mut buffer);
+        if !copied.iter().any(|copied| copied == key) {
+            keys.push(key.to_vec());
         }
     }
     keys

@@ -9,6 +9,8 @@ pub(crate) mod external;
 pub(crate) mod snapshot;
 pub(crate) mod walk;
 
+use std::ops::ControlFlow;
+
 use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
@@ -162,6 +164,30 @@ impl Partition {
             }
         }
         Read::Contended
+    }
+
+    /// Visits the places of a chain's items concurrently with the writer, until a visit breaks. Returns
+    /// whether the chain had an end.
+    fn visit_places<B>(
+        &self,
+        main: Bucket<'_>,
+        mut visit: impl FnMut(Place) -> ControlFlow<B>,
+    ) -> ControlFlow<B, bool> {
+        let spares = self.layout.spares(self.buckets());
+        let mut bucket = main;
+        for _ in 0..=spares {
+            let entries = bucket.entries();
+            // The tails are loaded after the entries: they are at least as new as any of them.
+            fence(Ordering::Acquire);
+            for place in entries.into_iter().filter_map(|entry| self.place(Entry(entry))) {
+                visit(place)?;
+            }
+            match bucket.next_spare() {
+                Some(spare) if spare < spares => bucket = self.spare_bucket(spare),
+                next => return ControlFlow::Continue(next.is_none()),
+            }
+        }
+        ControlFlow::Continue(false)
     }
 
     /// Returns whether the item records accesses, and none in this second.

@@ -7,11 +7,12 @@
 //! and growth moves items to a later bucket, so that it may visit a moved item again. While a walk
 //! is in a partition, the index of that partition does not shrink.
 
+use std::ops::ControlFlow;
+
 use micanite_memory::sync::Ordering::{Acquire, Relaxed};
 use micanite_memory::sync::{fence, spin_loop};
 
 use crate::cache::Cache;
-use crate::index::entry::Entry;
 use crate::index::walkers::Walking;
 use crate::limits::{KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
 use crate::partition::Partition;
@@ -171,38 +172,28 @@ impl Partition {
     }
 
     fn visit_chain(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Read {
-        let spares = self.layout.spares(self.buckets());
-        let mut bucket = self.main_bucket(walk.bucket);
         let mut items = 0;
         let mut key = [0; KEY_BYTES_MAX];
-        for _ in 0..=spares {
-            let entries = bucket.entries();
-            // The tails are loaded after the entries: they are at least as new as any of them.
+        let visited = self.visit_places(self.main_bucket(walk.bucket), |place| {
+            let Some(item) = self.item_at(&place, &mut key) else {
+                return ControlFlow::Continue(());
+            };
+            let gone = item.expiry.has_passed(now_s)
+                || self.is_invalid(item.key, &place, self.header(place.position));
             fence(Acquire);
-            for entry in entries.map(Entry) {
-                let Some(place) = self.place(entry) else {
-                    continue;
-                };
-                let Some(item) = self.item_at(&place, &mut key) else {
-                    continue;
-                };
-                let gone = item.expiry.has_passed(now_s)
-                    || self.is_invalid(item.key, &place, self.header(place.position));
-                fence(Acquire);
-                if gone || !self.is_live(&place) {
-                    continue;
-                }
-                if items >= walk.items_done && visitor.item(&item) == Visit::Full {
-                    return Read::Full(items);
-                }
-                items += 1;
+            if gone || !self.is_live(&place) {
+                return ControlFlow::Continue(());
             }
-            match bucket.next_spare() {
-                Some(spare) if spare < spares => bucket = self.spare_bucket(spare),
-                Some(_) => return Read::Torn,
-                None => return Read::Done,
+            if items >= walk.items_done && visitor.item(&item) == Visit::Full {
+                return ControlFlow::Break(Read::Full(items));
             }
+            items += 1;
+            ControlFlow::Continue(())
+        });
+        match visited {
+            ControlFlow::Break(full) => full,
+            ControlFlow::Continue(true) => Read::Done,
+            ControlFlow::Continue(false) => Read::Torn,
         }
-        Read::Torn
     }
 }

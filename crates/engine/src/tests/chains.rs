@@ -65,7 +65,7 @@ fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
     for key in keys {
         visits::take();
         let writer = partition.writer(1000);
-        writer.lookup(writer.hash_of(key), key);
+        writer.lookup(writer.partition.hash_of(key), key);
         let of_writer = visits::take();
         drop(writer);
         let request = Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } };

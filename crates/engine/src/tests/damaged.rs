@@ -194,7 +194,7 @@ fn an_entry_into_the_middle_of_an_item_frees_nothing() {
     crate::image::close(&cache.partitions).unwrap();
     let p = &cache.partitions[0];
     let writer = p.writer(1000);
-    let found = |key: &[u8]| writer.lookup(writer.hash_of(key), key).unwrap();
+    let found = |key: &[u8]| writer.lookup(writer.partition.hash_of(key), key).unwrap();
     let (whole, other) = (found(b"8 bytes!"), found(b"another"));
     drop(writer);
     let middle = whole.value_at() as u64 / 8;

@@ -314,7 +314,7 @@ pub(crate) fn stop_writer_in(cache: &Cache, key: &[u8]) {
 pub(crate) fn leave_busy(cache: &Cache, key: &[u8]) {
     let hash = cache.hash(key);
     let writer = cache.partition(hash).writer(1000);
-    let found = writer.lookup(writer.hash_of(key), key);
+    let found = writer.lookup(writer.partition.hash_of(key), key);
     let found = found.expect("an item");
     writer.set_header(found.place.position, found.header.with_busy());
 }

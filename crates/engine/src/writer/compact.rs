@@ -228,7 +228,7 @@ impl Writer<'_> {
         if header.is_busy() || !p.holds(position, header) {
             return false;
         }
-        let hash = self.hash_at(position);
+        let hash = p.hash_at(position);
         // An item that is not in the index yet stays.
         let Some(slot) = self.slot_of(hash, self.entry_of(hash, &place)) else {
             return false;

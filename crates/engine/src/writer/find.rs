@@ -93,14 +93,6 @@ impl Writer<'_> {
         None
     }
 
-    /// Returns whether the item of an entry has its tag, and belongs to its chain. In a damaged
-    /// store an entry may lead into the middle of another item, whose bytes look like one. A caller
-    /// that has not compared a key frees no space before this check.
-    pub fn is_of_entry(&self, main: Bucket<'_>, entry: Entry, place: &Place) -> bool {
-        let hash = self.hash_at(place.position);
-        entry.has_tag(hash.tag()) && self.partition.bucket(hash).first_word == main.first_word
-    }
-
     /// Returns the entry of a key's ghost: of an item of this tag that left the small log lately.
     #[inline]
     pub fn ghost(&self, hash: IndexHash) -> Option<usize> {

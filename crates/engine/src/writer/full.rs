@@ -51,7 +51,7 @@ impl Writer<'_> {
     /// Moves the item in the reserve to the heap.
     pub fn leave_reserve(&self, hash: IndexHash, found: &Found) -> Result<Reservation, Refusal> {
         let mut key = [0; KEY_BYTES_MAX];
-        let key = self.key_at(found.place.position, &mut key);
+        let key = self.partition.key_at(found.place.position, &mut key);
         self.insert(hash, &self.copy_of(key, found), Some(found))
     }
 

@@ -122,7 +122,7 @@ impl Writer<'_> {
         if target <= from && target + key_word > from + found.header.key_word() {
             return false;
         }
-        let hash = self.hash_at(found.place.position);
+        let hash = p.hash_at(found.place.position);
         let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
         let Some(slot) = self.slot_of(hash, entry) else {
             return false;
@@ -176,8 +176,8 @@ impl Writer<'_> {
     fn promote(&self, found: &Found) -> Result<bool, Refusal> {
         let p = self.partition;
         let mut key = [0; KEY_BYTES_MAX];
-        let key = self.key_at(found.place.position, &mut key);
-        let hash = self.hash_of(key);
+        let key = p.key_at(found.place.position, &mut key);
+        let hash = p.hash_of(key);
         let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
         let Some(slot) = self.slot_of(hash, entry) else {
             return Ok(false);

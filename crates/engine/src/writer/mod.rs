@@ -18,11 +18,9 @@ mod samples;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
-use micanite_wire::hash::KeyHash;
 
 use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
-use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::{Expiry, Header, Shape, State, unpack_meta};
 use crate::partition::{Partition, Place};
@@ -116,28 +114,6 @@ impl<'a> Writer<'a> {
         let meta = if header.has_meta() { p.word(place.position + 1).load(Relaxed) } else { 0 };
         let (expiry_s, flags) = unpack_meta(meta);
         Found { slot, place, header, flags, expiry: Expiry(expiry_s) }
-    }
-
-    /// Returns the key of the item at a position.
-    #[inline]
-    pub fn key_at<'b>(&self, position: usize, buffer: &'b mut [u8; KEY_BYTES_MAX]) -> &'b [u8] {
-        let p = self.partition;
-        let header = p.header(position);
-        let key = &mut buffer[..header.key_bytes().min(KEY_BYTES_MAX)];
-        p.region.copy_out((position + header.key_word()) * 8, key);
-        key
-    }
-
-    /// Returns the hash of the key of the item at a position.
-    pub fn hash_at(&self, position: usize) -> IndexHash {
-        let mut buffer = [0; KEY_BYTES_MAX];
-        self.hash_of(self.key_at(position, &mut buffer))
-    }
-
-    /// Returns the hash of a stored key.
-    pub fn hash_of(&self, key: &[u8]) -> IndexHash {
-        let p = self.partition;
-        p.index_hash(KeyHash::of(key, p.layout.seed))
     }
 
     #[inline]

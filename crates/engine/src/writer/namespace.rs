@@ -17,7 +17,7 @@ impl Writer<'_> {
             return p.is_flushed_from_store(&found.place, found.header);
         }
         let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
-        let key = self.key_at(found.place.position, &mut buffer);
+        let key = p.key_at(found.place.position, &mut buffer);
         p.is_invalid(key, &found.place, found.header)
     }
 

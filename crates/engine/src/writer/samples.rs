@@ -37,17 +37,14 @@ impl Writer<'_> {
                 continue;
             }
             let slot = matches.trailing_zeros() as usize;
-            let Some(place) = p.place(Entry(entries[slot])) else {
+            let Some(place) = p.place_of_item(Entry(entries[slot])) else {
                 continue;
             };
-            if !p.holds(place.position, p.header(place.position)) {
-                continue;
-            }
             let found = self.found_at(bucket.slot_word(slot), place);
             if self.is_due_to_move(&found) {
                 let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
-                let key = self.key_at(place.position, &mut buffer);
-                self.reinsert(self.hash_at(place.position), key);
+                let key = p.key_at(place.position, &mut buffer);
+                self.reinsert(p.hash_at(place.position), key);
             } else {
                 self.count_request(&found);
             }

@@ -3,7 +3,6 @@
 
 use super::operations::{every_operation, keys, set};
 use super::*;
-use crate::partition::Partition;
 use crate::region::Field;
 
 /// Kills every operation, in a cache with room.
@@ -87,8 +86,10 @@ fn expiries_and_flushes_of_a_killed_cache_leave_no_wrong_value() {
     assert_eq!(killed.seen().len(), 1);
 }
 
-/// Returns a recovered cache whose counters are wrong by more than one kill could make them.
-fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
+/// Proves that recovery counts anew what upkeep relies on. With the counters that a kill had left,
+/// upkeep copied the log around forever, and the index grew as if there were 2^64 items.
+#[test]
+fn recovery_recounts_what_upkeep_relies_on() {
     let setup = Setup { data_units: 4096, ..Setup::default() };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
@@ -100,41 +101,21 @@ fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
         client.outcome(key, Operation::Delete);
     }
     let image = image::copy(&cache.partitions[0]);
-    spoil(&image);
+    let recounted = [
+        (Field::ItemsLive, u64::MAX),
+        (Field::UnitsLive, u64::MAX),
+        (Field::UnitsLeftEarly, u64::MAX),
+        (Field::UnitsLeftEarlyInMain, u64::MAX),
+        (Field::SparesUsed, u64::MAX),
+        (Field::SpareFree, 0),
+        (Field::DataEnd, 0),
+    ];
+    recounted.iter().for_each(|(field, wrong)| image.set(*field, *wrong));
     image.recover().unwrap();
-    for field in [
-        Field::ItemsLive,
-        Field::UnitsLive,
-        Field::UnitsLeftEarly,
-        Field::UnitsLeftEarlyInMain,
-        Field::SparesUsed,
-        Field::SpareFree,
-        Field::DataEnd,
-    ] {
-        let was = cache.partitions[0].get(field);
-        assert_eq!(image.get(field), was, "{field:?}");
+    for (field, _) in recounted {
+        assert_eq!(image.get(field), cache.partitions[0].get(field), "{field:?}");
     }
     let (_, cache) = image::observe(&setup, image, &[], 1000);
-    (setup, cache)
-}
-
-/// Proves that recovery counts anew what upkeep relies on. With the counters that a kill had left,
-/// upkeep copied the log around forever, and the index grew as if there were 2^64 items.
-#[test]
-fn recovery_recounts_what_upkeep_relies_on() {
-    let (_, cache) = recovered_with(|partition| {
-        for field in [
-            Field::ItemsLive,
-            Field::UnitsLive,
-            Field::UnitsLeftEarly,
-            Field::UnitsLeftEarlyInMain,
-            Field::SparesUsed,
-        ] {
-            partition.set(field, u64::MAX);
-        }
-        partition.set(Field::DataEnd, 0);
-        partition.set(Field::SpareFree, 0);
-    });
     let reinserted = cache.stats().reinserted;
     let mut client = Client::new(&cache, 0);
     for _ in 0..10 {

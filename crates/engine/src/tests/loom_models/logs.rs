@@ -41,7 +41,7 @@ fn loom_a_read_beside_a_move_to_the_tail_finds_its_item() {
 #[test]
 fn loom_a_read_beside_a_relocation_finds_its_item() {
     read_beside(|writer, _| {
-        let hash = writer.hash_of(b"k");
+        let hash = writer.partition.hash_of(b"k");
         let found = writer.lookup(hash, b"k").expect("an item");
         writer.relocate(hash, b"k", &found, found.expiry).expect("space");
     });

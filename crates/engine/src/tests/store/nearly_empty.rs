@@ -56,7 +56,7 @@ impl Filled {
     fn place(&self, key: &[u8]) -> (usize, u64) {
         let hash = self.cache.hash(key);
         let writer = self.cache.partition(hash).writer(1000);
-        let found = writer.lookup(writer.hash_of(key), key).unwrap();
+        let found = writer.lookup(writer.partition.hash_of(key), key).unwrap();
         (found.place.position, found.header.units())
     }
 

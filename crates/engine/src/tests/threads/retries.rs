@@ -178,7 +178,7 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         // A thread has stopped between the two parts of a long store.
         let unfinished = NewItem::of(b"unfinished", &[7; 1200], (0, Expiry::NEVER));
         let writer = partition.writer(NOW_S);
-        let hash = writer.hash_of(b"unfinished");
+        let hash = writer.partition.hash_of(b"unfinished");
         let reserved = writer.reserve(hash, &unfinished, None).unwrap();
         drop(writer);
         let mut number = 0u32;

@@ -10,7 +10,6 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::LogKind;
-use crate::partition::Place;
 use crate::region::{Field, copy_budget};
 use crate::writer::Writer;
 
@@ -154,18 +153,6 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
     }
 
-    /// Returns whether the key of an item belongs to the last bucket.
-    pub fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
-        self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
-    }
-
-    /// Returns the place of the item of an entry, if there is one.
-    pub fn place_of_item(&self, entry: Entry) -> Option<Place> {
-        let p = self.partition;
-        let holds = |place: &Place| p.holds(place.position, p.header(place.position));
-        p.place(entry).filter(holds)
-    }
-
     /// Moves entries to the last bucket. Where a store has no spare bucket for it, the source has
     /// one: as many entries have left it as fill a bucket.
     fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
@@ -187,8 +174,8 @@ impl Writer<'_> {
                     continue;
                 }
                 // A dangling or damaged entry leads to no key that could be hashed.
-                let place = self.place_of_item(entry);
-                let belongs = place.map(|place| self.is_in_last(&place, grown));
+                let place = p.place_of_item(entry);
+                let belongs = place.map(|place| p.is_in_last(&place, grown));
                 if belongs == Some(true) {
                     let Some(word) = self.free_slot(target) else {
                         return false;

@@ -6,7 +6,6 @@ use micanite_memory::sync::Ordering::Relaxed;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
-use crate::partition::Place;
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
@@ -126,12 +125,11 @@ impl Writer<'_> {
         let has_ended = |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
         for word in self.words_backwards(main) {
             let entry = Entry(p.word(word).load(Relaxed));
-            let holds = |place: &Place| p.holds(place.position, p.header(place.position));
-            let Some(place) = p.place(entry).filter(holds) else {
+            let Some(place) = p.place_of_item(entry) else {
                 continue;
             };
             let found = self.found_at(word, place);
-            if !has_ended(&found) || p.is_store() && !self.is_of_entry(main, entry, &place) {
+            if !has_ended(&found) || p.is_store() && !p.is_of_entry(main, entry, &place) {
                 continue;
             }
             if found.expiry.has_passed(self.now_s) {

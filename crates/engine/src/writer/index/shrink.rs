@@ -189,8 +189,8 @@ impl Writer<'_> {
     fn link_to_spare(&self, number: u64) -> Option<Link<'_>> {
         let p = self.partition;
         let mut places = p.spare_bucket(number).entries().into_iter().map(Entry);
-        let place = places.find_map(|entry| self.place_of_item(entry))?;
-        let main = p.bucket(self.hash_at(place.position));
+        let place = places.find_map(|entry| p.place_of_item(entry))?;
+        let main = p.bucket(p.hash_at(place.position));
         let mut chain = p.chain(main);
         let before = chain.find(|bucket| bucket.next_spare() == Some(number))?;
         Some(Link { main, before })
