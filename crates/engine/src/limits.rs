@@ -67,9 +67,9 @@ pub const SWEEP_BUCKET_BYTES: usize = 1 << 10;
 pub const EVICT_BYTES: usize = 128;
 /// Optimistic reads of one request before it takes the lock of the partition.
 pub const READ_ATTEMPTS_MAX: usize = if cfg!(loom) { 1 } else { 8 };
-/// Bytes of values that one request copies in vain before it takes the lock of the partition: a
+/// Bytes of values that one request copies without success before it takes the lock of the partition: a
 /// read of a long value seldom succeeds beside a key that is written all the time.
-pub const READ_BYTES_IN_VAIN_MAX: usize = 64 << 10;
+pub const READ_BYTES_WASTED_MAX: usize = 64 << 10;
 /// Rounds of optimistic reads by a worker that may only read, before it asks the owner.
 pub const READ_ROUNDS_MAX: usize = 4;
 /// Attempts of a snapshot to copy what a bucket leads to beside its writer, before it takes the
@@ -96,7 +96,7 @@ pub const FREQUENCY_MAX: u64 = 3;
 /// Free blocks that an allocation examines in a class of several sizes before it takes a block of a
 /// larger class.
 pub const FIT_CANDIDATES_MAX: usize = 16;
-/// Bytes charged to the turn for a block examined in vain. Where no larger class has a block
+/// Bytes charged to the turn for an examined block that is too small. Where no larger class has a block
 /// the allocation examines the whole class: at most one block for each MiB of a partition.
 pub const FIT_CANDIDATE_BYTES: usize = 256;
 /// Load below which the index of a store returns lines: one item for this many at which it grows.

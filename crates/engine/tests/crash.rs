@@ -255,7 +255,7 @@ fn kill_often(name: &str, semantics: Semantics, load: Load) {
     let stats = Cache::new(&load.config(&directory, semantics)).unwrap().stats();
     assert!(load != Load::Growing || stats.buckets_split > 0, "no bucket was split");
     let is_full = semantics == Semantics::Store && load == Load::Full;
-    // A cache refuses a write only after it has waited in vain for the other thread, which a busy
+    // A cache refuses a write only after it has waited for the other thread without success, which a busy
     // machine may keep from running.
     if semantics == Semantics::Store {
         assert_eq!(refusals > 0, is_full, "{refusals} refusals");

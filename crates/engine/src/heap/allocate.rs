@@ -56,7 +56,7 @@ impl Heap<'_> {
     }
 
     /// Returns the first block of the smallest class from `class` on that has one, and its class.
-    /// Gives up a list that damage has broken, with the space that it leads to.
+    /// Drops a list that damage has broken, with the space that it leads to.
     #[inline]
     fn first_from(&self, class: usize) -> Option<(usize, usize)> {
         loop {

@@ -70,8 +70,8 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         First::Header(header) => header,
         first => {
             // A discarded cache has such a first file, too, whatever its other files hold.
-            let given_up = config.semantics == Semantics::Cache && matches!(first, First::Begun);
-            let removed = source.remove_begun(given_up);
+            let discarded = config.semantics == Semantics::Cache && matches!(first, First::Incomplete);
+            let removed = source.remove_incomplete(discarded);
             let removed = removed.map_err(|error| failed("in", &error))?;
             removed.map_err(|what| damaged(source, &what))?;
             return create(config, source, ImageState::Created, lock);
@@ -101,7 +101,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             return Err(failed("cannot trust the image in", &reason));
         }
         drop(partitions);
-        source.give_up().map_err(|error| failed("in", &error))?;
+        source.mark_discarded().map_err(|error| failed("in", &error))?;
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
     check_all(&partitions).map_err(|what| damaged(source, &what))?;
@@ -181,7 +181,7 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
 pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
-    match is_free.then(|| source.remove_begun(false)) {
+    match is_free.then(|| source.remove_incomplete(false)) {
         Some(Ok(Ok(()))) => create(config, source, ImageState::Created, lock),
         _ => Err(CreateError::of(CreateErrorKind::Exists, format!("there is an image in {source} already"))),
     }

@@ -56,7 +56,7 @@ impl Recovery<'_> {
         let mut busy = self.writer.recount_logs();
         busy.sort_unstable();
         for number in 0..buckets {
-            self.tidy(p.main_bucket(number), &busy);
+            self.clean_chain(p.main_bucket(number), &busy);
         }
         for position in busy {
             let filler = Header::filler(p.header(position).units());
@@ -189,7 +189,7 @@ impl Recovery<'_> {
                     return false;
                 }
             }
-            self.tidy(source, &[]);
+            self.clean_chain(source, &[]);
         }
         true
     }
@@ -237,7 +237,7 @@ impl Recovery<'_> {
 
     /// Removes entries that dangle, that lead to busy items (`busy`: their positions, in order), or
     /// that exist twice, and frees spare buckets that are empty.
-    fn tidy(&self, main: Bucket<'_>, busy: &[usize]) {
+    fn clean_chain(&self, main: Bucket<'_>, busy: &[usize]) {
         let p = self.partition;
         let mut seen = Vec::new();
         let mut changed = false;

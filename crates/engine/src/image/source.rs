@@ -19,23 +19,23 @@ use crate::region::fields::MAGIC;
 use crate::region::{Field, Region};
 
 /// Words of the header that are read before anything is mapped.
-const LOOK_WORDS: usize = 64;
+const HEADER_READ_WORDS: usize = 64;
 /// Bytes at the end of a file that are zero if its header is zero and it was never completed: the
 /// index begins there.
-const LOOK_END_BYTES: u64 = 64 << 10;
+const END_READ_BYTES: u64 = 64 << 10;
 /// Most partitions of an image.
 const PARTITIONS_MAX: usize = 1 << PARTITION_BITS;
 /// File that is locked by the process that uses a directory.
 const LOCK: &str = "lock";
 
 /// Words of a header that are read.
-pub(crate) type HeaderWords = [u64; LOOK_WORDS];
+pub(crate) type HeaderWords = [u64; HEADER_READ_WORDS];
 
 /// The file or map of the first partition, which is made last.
 pub(crate) enum First {
     Missing,
     /// A process was killed while it made an image.
-    Begun,
+    Incomplete,
     Header(Box<HeaderWords>),
 }
 
@@ -97,8 +97,8 @@ impl<'a> Source<'a> {
             Self::Directory(folder) => match folder.existing(file_name(0)) {
                 Ok(file) => {
                     let header = header_of_file(&file)?;
-                    if is_begun(&header, &file)? {
-                        return Ok(First::Begun);
+                    if is_incomplete(&header, &file)? {
+                        return Ok(First::Incomplete);
                     }
                     Some(header)
                 }
@@ -110,10 +110,10 @@ impl<'a> Source<'a> {
         Ok(header.map_or(First::Missing, |header| First::Header(Box::new(header))))
     }
 
-    /// Removes the files of a process that was killed while it made an image, or, with `given_up`,
+    /// Removes the files of a process that was killed while it made an image, or, with `discarded`,
     /// the files of a cache. If a file holds more than that, changes nothing and returns a
     /// description.
-    pub fn remove_begun(&self, given_up: bool) -> io::Result<Result<(), String>> {
+    pub fn remove_incomplete(&self, discarded: bool) -> io::Result<Result<(), String>> {
         let Self::Directory(folder) = self else {
             return Ok(Ok(()));
         };
@@ -125,8 +125,8 @@ impl<'a> Source<'a> {
             };
             let header = header_of_file(&file)?;
             let is_image = header[Field::Magic as usize] == MAGIC;
-            let may_go = is_image && (!is_used(&header) || given_up && !is_of_store(&header));
-            if !may_go && !is_begun(&header, &file)? {
+            let may_go = is_image && (!is_used(&header) || discarded && !is_of_store(&header));
+            if !may_go && !is_incomplete(&header, &file)? {
                 let (first, other) = (file_name(0), file_name(number));
                 return Ok(Err(format!("{other} is in use, and {first} is missing or empty")));
             }
@@ -217,9 +217,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Marks an image as given up, before it is removed: a process that finds the rest makes a new
+    /// Marks an image as discarded, before it is removed: a process that finds the rest makes a new
     /// one.
-    pub fn give_up(&self) -> io::Result<()> {
+    pub fn mark_discarded(&self) -> io::Result<()> {
         let Self::Directory(folder) = self else {
             return Ok(());
         };
@@ -259,7 +259,7 @@ fn file_name(number: usize) -> String {
 
 fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
     use std::io::Read;
-    let mut bytes = [0; LOOK_WORDS * 8];
+    let mut bytes = [0; HEADER_READ_WORDS * 8];
     match file.read_exact(&mut bytes) {
         // A file that is too short has no magic.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.fill(0),
@@ -281,7 +281,7 @@ fn is_used(header: &HeaderWords) -> bool {
 }
 
 /// Returns whether a file was never completed: the magic is written last.
-fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
+fn is_incomplete(header: &HeaderWords, file: &File) -> io::Result<bool> {
     if header[Field::Magic as usize] != 0 || is_used(header) {
         return Ok(false);
     }
@@ -289,7 +289,7 @@ fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
         return Ok(true); // it was being formatted
     }
     let bytes = file.metadata()?.len();
-    let first = bytes.saturating_sub(LOOK_END_BYTES);
+    let first = bytes.saturating_sub(END_READ_BYTES);
     let mut end = vec![0; (bytes - first) as usize];
     file.read_exact_at(&mut end, first)?;
     Ok(end.iter().all(|byte| *byte == 0))

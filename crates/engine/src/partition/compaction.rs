@@ -18,9 +18,9 @@ pub(crate) struct Compaction {
     /// Units that were free when the last pass from the first block began.
     pub(crate) free_at_begin: AtomicU64,
     /// Units that were free when the last pass began that made no space.
-    pub(crate) vain_free: AtomicU64,
+    pub(crate) failed_free: AtomicU64,
     /// Units of the item that it made no space for.
-    pub(crate) vain_units: AtomicU64,
+    pub(crate) failed_units: AtomicU64,
     /// Units that were free after the last pass from the first block.
     pub(crate) settled_free: AtomicU64,
     /// Units among those that were not at the end: the pass could not change that.
@@ -52,7 +52,7 @@ impl Compaction {
             return false;
         }
         if let Aim::Block(units) = aim
-            && (units < self.vain_units.load(Relaxed) || free > self.vain_free.load(Relaxed))
+            && (units < self.failed_units.load(Relaxed) || free > self.failed_free.load(Relaxed))
         {
             return false;
         }

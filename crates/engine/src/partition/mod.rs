@@ -74,7 +74,7 @@ pub(crate) struct Partition {
     /// Storage times of items that do not record them.
     pub ages: Ages,
     /// Second of the last sweep for an insertion that found nothing, if there was no flush since.
-    pub swept_in_vain_s: AtomicU32,
+    pub sweep_failed_s: AtomicU32,
     /// Walks and copies in the partition.
     pub walkers: Walkers,
 }
@@ -121,7 +121,7 @@ impl Partition {
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::default(),
             ages: Ages::new(),
-            swept_in_vain_s: AtomicU32::new(u32::MAX),
+            sweep_failed_s: AtomicU32::new(u32::MAX),
             walkers: Walkers::default(),
         }
     }
@@ -178,7 +178,7 @@ impl Partition {
     /// Records that the sweep has something to find. Only the writer may call it.
     pub fn expect_sweep_work(&self) {
         self.set(Field::Expiring, 1);
-        self.swept_in_vain_s.store(u32::MAX, Ordering::Relaxed);
+        self.sweep_failed_s.store(u32::MAX, Ordering::Relaxed);
     }
 
     /// Returns the number of main buckets.

@@ -17,7 +17,7 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::visits;
 use crate::limits::{
-    CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX,
+    CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_WASTED_MAX,
 };
 use crate::log::item::{Expiry, unpack_meta};
 use crate::operations::meta::{ItemMeta, MetaGet};
@@ -114,9 +114,9 @@ impl Partition {
         now_s: u32,
         sink: &mut S,
     ) -> Read {
-        let mut bytes_in_vain = 0;
+        let mut bytes_wasted = 0;
         for attempt in 0..READ_ATTEMPTS_MAX {
-            if bytes_in_vain >= READ_BYTES_IN_VAIN_MAX {
+            if bytes_wasted >= READ_BYTES_WASTED_MAX {
                 break;
             }
             if attempt > 0 {
@@ -160,7 +160,7 @@ impl Partition {
             }
             if options.value() {
                 sink.rollback(index);
-                bytes_in_vain += found.value_bytes();
+                bytes_wasted += found.value_bytes();
             }
         }
         Read::Contended

@@ -76,7 +76,7 @@ enum Read {
 
 impl Cache {
     /// Continues a walk through all items, for at most this many buckets. For any thread that is
-    /// not a worker: workers call [`Worker::walk`].
+    /// not a worker: workers call [`crate::Worker::walk`].
     pub fn walk(
         &self,
         walk: &mut Walk,

@@ -244,10 +244,10 @@ fn an_allocation_ends_although_a_bitmap_marks_no_leaf() {
     }
 }
 
-/// Proves that a log gives up the rest of a lap at a header that does not tell where the next item
+/// Proves that a log skips the rest of a lap at a header that does not tell where the next item
 /// begins, and that later items stay. Such a header once aborted the process.
 #[test]
-fn a_log_whose_headers_are_broken_gives_up_a_lap() {
+fn a_log_with_broken_headers_skips_a_lap() {
     let setup = Setup { maps: true, data_units: 4096, ..Setup::default() };
     for clean in [false, true] {
         let cache = opened(&setup, clean, |cache| {

@@ -137,7 +137,7 @@ impl Writer<'_> {
                 if aim.is_met(Gap { units, last: true }) {
                     return true;
                 }
-                if self.end_in_vain(aim) {
+                if self.end_without_space(aim) {
                     return false;
                 }
                 continue;
@@ -200,7 +200,7 @@ impl Writer<'_> {
 
     /// Records that a pass has ended without the requested space. Returns whether no other pass
     /// follows at once.
-    fn end_in_vain(&self, aim: Aim) -> bool {
+    fn end_without_space(&self, aim: Aim) -> bool {
         let state = &self.partition.compaction;
         let whole = state.whole.load(Relaxed) != 0;
         if whole {
@@ -211,9 +211,9 @@ impl Writer<'_> {
                 Aim::Block(units) => units,
                 Aim::End(_) | Aim::Pass => u64::MAX,
             };
-            state.vain_units.store(units, Relaxed);
+            state.failed_units.store(units, Relaxed);
             let free = state.free_at_begin.load(Relaxed);
-            state.vain_free.store(free, Relaxed);
+            state.failed_free.store(free, Relaxed);
         }
         state.whole.store(u64::from(!whole), Relaxed);
         whole

@@ -28,7 +28,7 @@ impl Writer<'_> {
         let position = log.position(offset);
         let header = p.header(position);
         if !log.can_step(offset, header) {
-            self.give_up_lap(which);
+            self.skip_lap(which);
             return Ok(());
         }
         if header.is_busy() && offset >= log.get(LogField::Opened) {
@@ -76,10 +76,10 @@ impl Writer<'_> {
         Ok(moved)
     }
 
-    /// Gives up the rest of the lap that the head is in: a header in it is damaged, and does not
+    /// Moves the head past the rest of its lap: a header in it is damaged, and does not
     /// tell where the next item begins.
     #[cold]
-    fn give_up_lap(&self, which: LogKind) {
+    fn skip_lap(&self, which: LogKind) {
         let p = self.partition;
         let log = p.log(which);
         log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
@@ -214,7 +214,7 @@ impl Writer<'_> {
             let position = log.position(offset);
             let header = p.header(position);
             if !log.can_step(offset, header) {
-                return self.give_up_lap(LogKind::Main);
+                return self.skip_lap(LogKind::Main);
             }
             budget_units -= header.units() as i64;
             let full = log.lap_units() + header.units() > log.get(LogField::Limit);

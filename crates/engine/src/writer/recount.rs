@@ -14,7 +14,7 @@ struct Counts {
 
 impl Writer<'_> {
     /// Counts the contents of the logs of a cache by walking them. Returns the positions of busy
-    /// items. Gives up a lap with a header that does not lead to the next item.
+    /// items. Skips the rest of a lap at a header that does not lead to the next item.
     pub(crate) fn recount_logs(&self) -> Vec<usize> {
         let p = self.partition;
         let mut busy = Vec::new();

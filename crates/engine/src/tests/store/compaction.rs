@@ -94,7 +94,7 @@ fn growing(data_units: u64) -> Filled {
     })
 }
 
-/// Proves that after a pass in vain, a store with more free space takes as many items as one
+/// Proves that after a pass without success, a store with more free space takes as many items as one
 /// without such a pass.
 #[test]
 fn a_compaction_without_success_refuses_no_item_once_more_space_is_free() {

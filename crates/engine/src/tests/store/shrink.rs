@@ -82,7 +82,7 @@ fn walks_beside_an_index_that_shrinks_have_every_item() {
     store.check();
 }
 
-/// Proves that no worker is kept out of the partition for a shrink in vain: the index of a store
+/// Proves that no worker is kept out of the partition if the index cannot shrink: the index of a store
 /// that began with a few buckets comes to rest at the number that a fresh one has with its first
 /// items.
 #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX, READ_ROUNDS_MAX};
+use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_WASTED_MAX, READ_ROUNDS_MAX};
 use crate::reader::{PlainGet, Read};
 use crate::tests::support::*;
 use crate::writer::NewItem;
@@ -52,7 +52,7 @@ fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
     let cache = crew().cache();
     let mut owner = Client::new(&cache, 0);
     for (bytes, copies) in
-        [(10, READ_ATTEMPTS_MAX), (READ_BYTES_IN_VAIN_MAX / 2, 2), (READ_BYTES_IN_VAIN_MAX, 1)]
+        [(10, READ_ATTEMPTS_MAX), (READ_BYTES_WASTED_MAX / 2, 2), (READ_BYTES_WASTED_MAX, 1)]
     {
         assert_eq!(owner.set(b"key", &vec![7; bytes]), Outcome::Stored);
         let mut sink = NeighbourWriter::new(&cache, b"key");
@@ -90,7 +90,7 @@ fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
             assert_eq!(worker, 0);
             count.fetch_add(1, Ordering::AcqRel);
         });
-        let long = vec![7; READ_BYTES_IN_VAIN_MAX];
+        let long = vec![7; READ_BYTES_WASTED_MAX];
         assert_eq!(owner.set(b"key", &long), Outcome::Stored);
         assert!(owner.worker.fall_asleep());
         let mut sink = NeighbourWriter::new(&cache, b"key");

@@ -39,14 +39,14 @@ impl Writer<'_> {
     }
 
     /// Sweeps for an insertion into a store that has no space. The turn is charged for the work,
-    /// and limits it. After a sweep in vain there is no other before the next second, or the next
+    /// and limits it. After a sweep that found nothing there is no other before the next second, or the next
     /// flush: upkeep continues meanwhile. Returns whether an item was removed.
     #[cold]
     pub fn sweep_for_space(&self) -> bool {
         let p = self.partition;
         let bytes = SWEEP_BUCKETS.min(p.buckets() as usize) * SWEEP_BUCKET_BYTES;
-        let in_vain_s = p.swept_in_vain_s.load(Relaxed);
-        if p.get(Field::Expiring) == 0 || in_vain_s == self.now_s || !copy_budget::allows(bytes) {
+        let failed_s = p.sweep_failed_s.load(Relaxed);
+        if p.get(Field::Expiring) == 0 || failed_s == self.now_s || !copy_budget::allows(bytes) {
             return false;
         }
         copy_budget::spend(bytes);
@@ -54,7 +54,7 @@ impl Writer<'_> {
         self.sweep();
         let found = p.heap().units_free() != free;
         if !found {
-            p.swept_in_vain_s.store(self.now_s, Relaxed);
+            p.sweep_failed_s.store(self.now_s, Relaxed);
         }
         found
     }
