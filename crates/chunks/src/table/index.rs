@@ -1,6 +1,6 @@
 //! Index from the hash of a key to its chunk: buckets of one cache line, which do not grow.
 
-pub const WAYS: usize = 8;
+const WAYS: usize = 8;
 /// Bytes of an area for which there is a way. Chunks of twice as many bytes fill half of the ways.
 const BYTES_PER_WAY: usize = 128;
 
@@ -54,15 +54,18 @@ impl Index {
         ways.into_iter().filter(|way| *way != 0).map(slot_of)
     }
 
-    /// Inserts a hash that is not there. Returns whether its bucket had room.
-    pub fn insert(&mut self, hash: u64, slot: u32) -> bool {
+    /// Returns whether the bucket of a hash has an empty way.
+    pub fn has_room(&self, hash: u64) -> bool {
+        self.buckets[self.bucket(hash)].0.contains(&0)
+    }
+
+    /// Inserts a hash that is not there, into a bucket that has room.
+    pub fn insert(&mut self, hash: u64, slot: u32) {
         let bucket = self.bucket(hash);
-        let Some(way) = self.buckets[bucket].0.iter_mut().find(|way| **way == 0) else {
-            return false;
-        };
-        *way = (u64::from(slot) + 1) << 32 | u64::from(tag(hash));
-        self.present[bucket] |= bit(hash);
-        true
+        if let Some(way) = self.buckets[bucket].0.iter_mut().find(|way| **way == 0) {
+            *way = (u64::from(slot) + 1) << 32 | u64::from(tag(hash));
+            self.present[bucket] |= bit(hash);
+        }
     }
 
     /// Removes the hash of a slot.

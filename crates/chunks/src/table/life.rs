@@ -81,16 +81,40 @@ impl Table {
         })
     }
 
+    /// Returns whether [`Table::publish`] will publish the chunk, which was filled with this key. A chunk of
+    /// the same key, clean or dirty, may still live: the caller kills a dirty one before it publishes.
+    ///
+    /// The answer holds until a call of this table other than that kill. So a SET that leaves its value in the chunk only
+    /// asks before it changes anything.
+    pub fn may_publish(&self, taken: &Taken, key: &[u8]) -> bool {
+        self.may_replace(taken, |old| self.area.has_key(self.offset(old), key))
+    }
+
+    /// Returns whether a filled chunk may be published, where `replaces` tells which dirty chunks may go.
+    fn may_replace(&self, taken: &Taken, replaces: impl Fn(u32) -> bool) -> bool {
+        let Some((hash, _)) = taken.filled.filter(|_| self.is_own(taken)) else {
+            return false;
+        };
+        let page = &self.pages[(taken.slot / self.slots_per_page) as usize];
+        taken.void == spread(self.voids)
+            && !page.is_emptied
+            && match self.slot_of_hash(hash) {
+                Some(old) => !self.slots.get(old).is_dirty || replaces(old),
+                None => self.index.has_room(hash.0) || self.victim(hash).is_some(),
+            }
+    }
+
     /// Publishes a filled chunk. A clean chunk of the same hash dies before.
     ///
     /// Returns `None`, and takes the chunk back, if it was not filled, if the void count was raised since it
-    /// was taken, if a dirty chunk has the hash, or if the index has no room.
+    /// was taken, if its page is being emptied, if a dirty chunk has the hash, or if the index has no room.
     pub fn publish(&mut self, taken: Taken, host: &mut impl Host) -> Option<Entry> {
-        let filled = taken.filled.filter(|_| self.is_own(&taken) && taken.void == spread(self.voids));
-        let Some((hash, bytes)) = filled.filter(|(hash, _)| self.make_room(*hash, taken.slot, host)) else {
+        let filled = taken.filled.filter(|_| self.may_replace(&taken, |_| false));
+        let Some((hash, bytes)) = filled else {
             self.give_back(taken);
             return None;
         };
+        self.make_room(hash, host);
         self.index.insert(hash.0, taken.slot);
         self.slots.change(taken.slot, |slot| {
             (slot.state, slot.hash_or_death_ns, slot.bytes, slot.is_dirty) =
@@ -105,32 +129,24 @@ impl Table {
         Some(Entry { offset: taken.offset as u64, bytes, version: taken.version })
     }
 
-    /// Makes room in the index for a hash. Returns `false` if the chunk cannot be published.
-    fn make_room(&mut self, hash: KeyHash, taken: u32, host: &mut impl Host) -> bool {
-        if self.page_of(taken).is_emptied {
-            return false;
-        }
+    /// Kills the clean chunk of the hash, or one of its bucket if that is full.
+    fn make_room(&mut self, hash: KeyHash, host: &mut impl Host) {
         if let Some(old) = self.slot_of_hash(hash) {
-            let is_clean = !self.slots.get(old).is_dirty;
-            if is_clean {
-                self.kill_slot(old, host);
-                self.counters.killed += 1;
-            }
-            return is_clean;
+            self.kill_slot(old, host);
+            self.counters.killed += 1;
+        } else if !self.index.has_room(hash.0)
+            && let Some(victim) = self.victim(hash)
+        {
+            self.kill_slot(victim, host);
+            self.counters.evicted += 1;
+            self.counters.crowded_out += 1;
         }
-        let slots = self.index.slots_in(hash.0);
-        if slots.count() < super::index::WAYS {
-            return true;
-        }
-        // The oldest of the bucket, as far as versions tell.
+    }
+
+    /// Returns the oldest clean chunk of a bucket, as far as versions tell.
+    fn victim(&self, hash: KeyHash) -> Option<u32> {
         let clean = self.index.slots_in(hash.0).filter(|slot| !self.slots.get(*slot).is_dirty);
-        let Some(victim) = clean.min_by_key(|slot| unspread(self.slots.get(*slot).version)) else {
-            return false;
-        };
-        self.kill_slot(victim, host);
-        self.counters.evicted += 1;
-        self.counters.crowded_out += 1;
-        true
+        clean.min_by_key(|slot| unspread(self.slots.get(*slot).version))
     }
 
     /// Takes an unpublished chunk back. It needs no lease, because no client has had its version.

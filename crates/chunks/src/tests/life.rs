@@ -124,6 +124,22 @@ fn a_load_does_not_kill_a_dirty_chunk_of_its_hash() {
 }
 
 #[test]
+fn a_set_replaces_a_dirty_chunk_of_its_own_key_only() {
+    let (area, mut table, mut host) = one_page(4096);
+    load(&mut table, &mut host, &item(1, b"a", b"old")).unwrap();
+    let old = table.find(KeyHash(1), b"a").unwrap();
+    table.set_dirty(&old, true);
+    let mut taken = table.take(1, 3, &mut host).unwrap();
+    assert!(!table.may_publish(&taken, b"a"), "not filled");
+    assert!(taken.fill(&area, &item(1, b"a", b"new")));
+    assert!(!table.may_publish(&taken, b"b") && table.may_publish(&taken, b"a"));
+    table.kill(&old, &mut host);
+    let new = table.publish(taken, &mut host).unwrap();
+    assert_eq!(read(&area, 1, b"a", new).unwrap(), b"new");
+    table.check(0);
+}
+
+#[test]
 fn raising_the_void_count_ends_what_was_loaded_or_taken_before() {
     let (area, mut table, mut host) = one_page(4096);
     let old = load(&mut table, &mut host, &item(1, b"a", b"old")).unwrap();

@@ -118,17 +118,22 @@ impl Twin {
             return;
         }
         let (key, value, voids, taken) = self.held.swap_remove(at % self.held.len());
-        let twin = self
-            .published
-            .iter()
-            .find(|chunk| hash_of(chunk.key) == hash_of(key) && chunk.death_ns.is_none());
-        let (is_blocked, old) = (twin.is_some_and(|chunk| chunk.is_dirty), twin.map(|chunk| chunk.entry));
-        let Some(entry) = self.tables[partition_of(key)].publish(taken, &mut self.host) else {
+        let of_hash = |chunk: &&Published| hash_of(chunk.key) == hash_of(key) && chunk.death_ns.is_none();
+        let old = self.published.iter().find(of_hash).map(|chunk| (chunk.key, chunk.is_dirty, chunk.entry));
+        let table = &mut self.tables[partition_of(key)];
+        let may = table.may_publish(&taken, &[key]);
+        self.killed = old.filter(|_| may).map(|(_, _, entry)| entry);
+        if let (true, Some((old_key, true, _))) = (may, old) {
+            assert_eq!(old_key, key, "a dirty chunk would be replaced");
+            let chunk = table.find(KeyHash(hash_of(key)), &[key]).unwrap();
+            assert!(table.kill(&chunk, &mut self.host));
+        }
+        let entry = table.publish(taken, &mut self.host);
+        assert_eq!(entry.is_some(), may, "it was not what was announced");
+        let Some(entry) = entry else {
             return;
         };
-        assert!(!is_blocked, "a dirty chunk was replaced");
         assert_eq!(voids, self.voids[partition_of(key)], "published after the void count was raised");
-        self.killed = old;
         let bytes = bring(&self.area, hash_of(key), entry).chunk;
         self.published.push(Published { key, value, entry, voids, is_dirty: false, bytes, death_ns: None });
     }

@@ -51,10 +51,10 @@ fn hash_of(key: u64) -> KeyHash {
 /// Returns the bytes of a value. Sizes belong to values, not to keys, so that chunks change their class.
 fn value_of(key: u64, number: u64) -> Vec<u8> {
     let mut state = key << 32 ^ number;
-    let bytes = match random(&mut state) % 64 {
+    let bytes = match random(&mut state) % 256 {
         0 => CHECKED_BYTES_MAX + 1,
-        size @ 1..8 => size as usize * 1000,
-        size => size as usize * 10,
+        size @ 1..16 => size as usize * 300,
+        size => size as usize * 2,
     };
     let word = random(&mut state).to_le_bytes();
     let mut value = [key.to_le_bytes(), number.to_le_bytes()].concat();
