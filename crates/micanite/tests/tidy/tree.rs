@@ -132,10 +132,10 @@ fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => {
-                if !BUILT.contains(&path.as_str()) && !CACHES.contains(&name.as_str()) {
-                    walk(root, &path, paths);
-                }
+            Ok(kind)
+                if kind.is_dir() && !BUILT.contains(&path.as_str()) && !CACHES.contains(&name.as_str()) =>
+            {
+                walk(root, &path, paths);
             }
             Ok(kind) if kind.is_file() => paths.push(path),
             _ => {}
