@@ -84,8 +84,8 @@ impl Table {
     /// Returns whether [`Table::publish`] will publish the chunk, which was filled with this key. A chunk of
     /// the same key, clean or dirty, may still live: the caller kills a dirty one before it publishes.
     ///
-    /// The answer holds until a call of this table other than that kill. So a SET that leaves its value in the
-    /// chunk only asks before it changes anything.
+    /// The answer holds until a call of this table other than that kill. So a SET that leaves its value in
+    /// the chunk only asks before it changes anything.
     pub fn may_publish(&self, taken: &Taken, key: &[u8]) -> bool {
         self.may_replace(taken, |old| self.area.has_key(self.offset(old), key))
     }
