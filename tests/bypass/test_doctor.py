@@ -81,7 +81,7 @@ def test_the_recipe_for_a_veth_pair_starts_a_server(link, start):
     assert f"xdp:{links.NEAR}" in server.stderr()
     # Its own program is there now, and it says whose it is.
     taken, status = judged(link, links.NEAR)
-    (program,) = [it for it in findings(taken, links.NEAR) if "XDP program is there" in it["text"]]
+    (program,) = [it for it in findings(taken, links.NEAR) if "XDP program is attached already" in it["text"]]
     assert (status, program["state"]) == (1, "missing")
     server.end()
     assert judged(link, links.NEAR)[1] == 0
