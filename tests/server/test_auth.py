@@ -202,7 +202,7 @@ def test_datagrams_without_passwords_if_wished(start, users):
     with server.connect() as connection:
         assert connection.ask(b"get a\r\n") == UNKNOWN
     assert (
-        'allow-unauthenticated = "udp,native"'
+        'allow-unauthenticated = "udp, native"'
         in run(
             "-p", -1, "-Y", users, "-U", -1, "--allow-unauthenticated", "udp, native", "--print-config"
         ).stdout

@@ -38,7 +38,7 @@ pub fn text(bytes: usize) -> String {
 
 /// Writes a size as an option reads it back, without loss.
 pub fn exact(bytes: usize) -> String {
-    for (unit, letter) in [(1usize << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
+    for (unit, letter) in [(1usize << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
         if bytes > 0 && bytes.is_multiple_of(unit) {
             return format!("{}{letter}", bytes / unit);
         }

@@ -4,7 +4,7 @@
 use clap::{Parser, Subcommand};
 use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
-use micanite_server::configuration::Options;
+use micanite_server::configuration::Arguments;
 
 mod trace;
 
@@ -41,7 +41,7 @@ pub struct CommandLine {
 pub enum Command {
     /// Serve the memcached protocol.
     #[command(version, args_override_self = true, after_help = SOURCES)]
-    Serve(Box<Options>),
+    Serve(Box<Arguments>),
     /// Ask a running server for something, or change how it works.
     #[command(version, after_help = CONTROL)]
     Ctl(ControlOptions),

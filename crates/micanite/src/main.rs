@@ -11,7 +11,7 @@ use micanite_workload::trace::Failure;
 fn main() -> ExitCode {
     micanite::end_at_a_panic();
     match CommandLine::try_parse() {
-        Ok(CommandLine { command: Command::Serve(options) }) => micanite_server::serve(*options),
+        Ok(CommandLine { command: Command::Serve(arguments) }) => micanite_server::serve(*arguments),
         Ok(CommandLine { command: Command::Ctl(options) }) => control(options),
         Ok(CommandLine { command: Command::Load(options) }) => load(&options),
         Ok(CommandLine { command: Command::Trace(options) }) => trace(&options),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 #[derive(clap::Parser)]
 struct CommandLine {
     #[command(flatten)]
-    options: micanite_server::configuration::Options,
+    arguments: micanite_server::configuration::Arguments,
 }
 
 const CHILD: &str = "MICANITE_CLIENT_TEST_SERVER";
@@ -26,7 +26,7 @@ pub fn serve_if_child() {
         return;
     };
     let words = ["serve"].into_iter().chain(options.split(' '));
-    let ended = micanite_server::serve(CommandLine::parse_from(words).options);
+    let ended = micanite_server::serve(CommandLine::parse_from(words).arguments);
     std::process::exit(i32::from(ended != ExitCode::SUCCESS));
 }
 

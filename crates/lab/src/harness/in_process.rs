@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use micanite_engine::{Cache, Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker};
-use micanite_server::configuration::{Options, Settings, Word};
+use micanite_server::configuration::{Options, Settings};
 use micanite_server::native::NativeShared;
 use micanite_server::shared::Server;
 use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
@@ -18,13 +18,10 @@ const SEED: u64 = 14;
 
 /// A server of this many workers with this much memory, without sockets.
 pub(crate) fn server(workers: usize, memory: &str) -> Result<Arc<Server>> {
-    let word = |text: &str| Some(Word(text.into()));
-    let options = Options {
-        threads: word(&workers.to_string()),
-        access: word("erew"),
-        memory_limit: word(memory),
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.threads.set(workers);
+    options.access.set("erew");
+    options.memory_limit.set(memory);
     let settings = Settings::of(&options, workers)?;
     let cache = Arc::new(Cache::new(&settings.engine(SEED))?);
     let cores = (1..=workers as u16).map(|port| CoreEntry { port, node: 0 });

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::checks::absolute;
-use super::{Options, Settings, UsageError, Word, ports};
+use super::{Options, Settings, UsageError, Value, ports};
 
 /// Who is asked for a password, and what is known of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,16 +17,15 @@ pub struct AuthSettings {
 /// Checks both options. Without `-Y`, the file of `-S` is the one that memcached's own build of SASL
 /// reads.
 pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError> {
-    let sasl = options.enable_sasl.unwrap_or(false);
-    let file = match &options.auth_file {
-        Some(Word(text)) => Some(text.clone()),
+    let sasl = options.enable_sasl.is_on()?;
+    let file = match options.auth_file.text() {
+        Some(text) => Some(text.to_owned()),
         None if sasl => std::env::var("MEMCACHED_SASL_PWDB").ok(),
         None => return Ok(None),
     };
     let Some(file) = file.filter(|file| !file.is_empty()) else {
-        return Err(UsageError(
-            "-S/--enable-sasl: a file of users is missing: -Y FILE, with lines of user:password".into(),
-        ));
+        let what = "a file of users is missing: -Y FILE, with lines of user:password";
+        return Err(options.enable_sasl.wrong(what));
     };
     Ok(Some(AuthSettings { file: absolute(&file), sasl }))
 }
@@ -40,29 +39,19 @@ pub struct Unauthenticated {
 }
 
 impl Unauthenticated {
-    pub(super) fn of(options: &Options) -> Result<Self, UsageError> {
+    pub(super) fn of(option: &Value) -> Result<Self, UsageError> {
         let mut this = Self::default();
-        let text = options.allow_unauthenticated.as_ref();
-        for word in text.into_iter().flat_map(|Word(text)| text.split(',')) {
-            match word.trim() {
+        for word in option.list() {
+            match word {
                 "udp" => this.udp = true,
                 "native" => this.native = true,
                 other => {
-                    return Err(UsageError(format!(
-                        "--allow-unauthenticated: '{other}' is neither udp (-U) nor native (--native, --port)"
-                    )));
+                    let what = format!("'{other}' is neither udp (-U) nor native (--native, --port)");
+                    return Err(option.wrong(what));
                 }
             }
         }
         Ok(this)
-    }
-
-    /// The words, for printing.
-    pub(super) fn word(self) -> Option<Word> {
-        let words = [(self.udp, "udp"), (self.native, "native")];
-        let words: Vec<_> = words.iter().filter(|(on, _)| *on).collect();
-        let words: Vec<_> = words.iter().map(|(_, word)| *word).collect();
-        (!words.is_empty()).then(|| Word(words.join(",")))
     }
 }
 
@@ -79,8 +68,8 @@ pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<
     };
     let allowed = settings.unauthenticated;
     if settings.udp.is_some() && !allowed.udp {
-        return Err(UsageError(format!(
-            "-U/--udp-port: Cannot use UDP with authentication enabled (-U 0 to disable): TCP asks for {asked}, and \
+        return Err(options.udp_port.wrong(format!(
+            "Cannot use UDP with authentication enabled (-U 0 to disable): TCP asks for {asked}, and \
              datagrams cannot; --allow-unauthenticated udp serves them all the same"
         )));
     }
@@ -93,9 +82,4 @@ pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<
         )));
     }
     Ok(())
-}
-
-/// The file, for printing.
-pub(super) fn file(auth: Option<&AuthSettings>) -> Option<Word> {
-    auth.map(|auth| Word(auth.file.display().to_string()))
 }

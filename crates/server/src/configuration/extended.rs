@@ -4,14 +4,12 @@
 //! command line of a memcached can be taken as it is; who gives a word a meaning asks [`Extended`]
 //! for it by its name.
 
-use super::{UsageError, Word};
+use super::{UsageError, Value};
 use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
-
-const NAME: &str = "-o/--extended";
 
 /// What stands behind the `=` of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
+enum Form {
     /// Nothing; memcached reads over what stands there, and so does this.
     None,
     /// A number, 0 or more.
@@ -23,64 +21,64 @@ enum Value {
 }
 
 /// Every word that is accepted, by subject.
-const WORDS: &[(&str, Value)] = &[
+const WORDS: &[(&str, Form)] = &[
     // Sets of defaults of other versions.
-    ("modern", Value::None),
-    ("no_modern", Value::None),
+    ("modern", Form::None),
+    ("no_modern", Form::None),
     // TLS; see `super::tls`. Session tickets are always given out, output is bounded, and nothing
     // is left to the kernel, so the last three mean nothing.
-    ("ssl_chain_cert", Value::Text),
-    ("ssl_key", Value::Text),
-    ("ssl_ca_cert", Value::Text),
-    ("ssl_verify_mode", Value::Number),
-    ("ssl_min_version", Value::Text),
-    ("ssl_keyformat", Value::Text),
-    ("ssl_ciphers", Value::Text),
-    ("ssl_wbuf_size", Value::Number),
-    ("ssl_session_cache", Value::None),
-    ("ssl_kernel_tls", Value::None),
+    ("ssl_chain_cert", Form::Text),
+    ("ssl_key", Form::Text),
+    ("ssl_ca_cert", Form::Text),
+    ("ssl_verify_mode", Form::Number),
+    ("ssl_min_version", Form::Text),
+    ("ssl_keyformat", Form::Text),
+    ("ssl_ciphers", Form::Text),
+    ("ssl_wbuf_size", Form::Number),
+    ("ssl_session_cache", Form::None),
+    ("ssl_kernel_tls", Form::None),
     // Connections. Whoever comes beyond the limit is always told so at once.
-    ("idle_timeout", Value::Number),
-    ("maxconns_fast", Value::None),
-    ("no_maxconns_fast", Value::None),
-    ("read_buf_mem_limit", Value::Number),
-    ("resp_obj_mem_limit", Value::Number),
-    ("inline_ascii_resp", Value::None),
-    ("no_inline_ascii_resp", Value::None),
-    ("drop_privileges", Value::None),
-    ("no_drop_privileges", Value::None),
+    ("idle_timeout", Form::Number),
+    ("maxconns_fast", Form::None),
+    ("no_maxconns_fast", Form::None),
+    ("read_buf_mem_limit", Form::Number),
+    ("resp_obj_mem_limit", Form::Number),
+    ("inline_ascii_resp", Form::None),
+    ("no_inline_ascii_resp", Form::None),
+    ("drop_privileges", Form::None),
+    ("no_drop_privileges", Form::None),
     // Lines of `watch`: workers write them to the watchers' own buffers.
-    ("watcher_logbuf_size", Value::Number),
-    ("worker_logbuf_size", Value::Number),
+    ("watcher_logbuf_size", Form::Number),
+    ("worker_logbuf_size", Form::Number),
     // Slabs: there are none.
-    ("slab_reassign", Value::None),
-    ("no_slab_reassign", Value::None),
-    ("slab_automove", Value::Optional),
-    ("slab_automove_ratio", Value::Text),
-    ("slab_automove_window", Value::Number),
-    ("slab_automove_freeratio", Value::Text),
-    ("slab_chunk_max", Value::Number),
-    ("slab_sizes", Value::Text),
-    ("no_chunked_items", Value::None),
+    ("slab_reassign", Form::None),
+    ("no_slab_reassign", Form::None),
+    ("slab_automove", Form::Optional),
+    ("slab_automove_ratio", Form::Text),
+    ("slab_automove_window", Form::Number),
+    ("slab_automove_freeratio", Form::Text),
+    ("slab_chunk_max", Form::Number),
+    ("slab_sizes", Form::Text),
+    ("no_chunked_items", Form::None),
     // Eviction and expiry: see --eviction. What has expired is always removed.
-    ("lru_maintainer", Value::None),
-    ("no_lru_maintainer", Value::None),
-    ("lru_crawler", Value::None),
-    ("no_lru_crawler", Value::None),
-    ("lru_crawler_sleep", Value::Number),
-    ("lru_crawler_tocrawl", Value::Number),
-    ("hot_lru_pct", Value::Number),
-    ("warm_lru_pct", Value::Number),
-    ("hot_max_factor", Value::Text),
-    ("warm_max_factor", Value::Text),
-    ("temporary_ttl", Value::Number),
-    ("tail_repair_time", Value::Number),
+    ("lru_maintainer", Form::None),
+    ("no_lru_maintainer", Form::None),
+    ("lru_crawler", Form::None),
+    ("no_lru_crawler", Form::None),
+    ("lru_crawler_sleep", Form::Number),
+    ("lru_crawler_tocrawl", Form::Number),
+    ("hot_lru_pct", Form::Number),
+    ("warm_lru_pct", Form::Number),
+    ("hot_max_factor", Form::Text),
+    ("warm_max_factor", Form::Text),
+    ("temporary_ttl", Form::Number),
+    ("tail_repair_time", Form::Number),
     // `stats sizes` counts when it is asked.
-    ("track_sizes", Value::None),
+    ("track_sizes", Form::None),
     // The hash table: the index has its own size and growth.
-    ("hashpower", Value::Number),
-    ("hash_algorithm", Value::Text),
-    ("no_hashexpand", Value::None),
+    ("hashpower", Form::Number),
+    ("hash_algorithm", Form::Text),
+    ("no_hashexpand", Form::None),
 ];
 
 /// Words of memcached whose meaning would be missed, and why they have none here.
@@ -98,10 +96,9 @@ pub struct Extended {
 
 impl Extended {
     /// Reads what stood behind each `-o`.
-    pub(super) fn of(options: &[Word]) -> Result<Self, UsageError> {
-        let words = options.iter().flat_map(|word| word.0.split(','));
-        let parsed = words.map(str::trim).filter(|word| !word.is_empty());
-        Ok(Self { words: parsed.map(parse).collect::<Result<_, _>>()? })
+    pub(super) fn of(option: &Value) -> Result<Self, UsageError> {
+        let words: Result<_, _> = option.list().map(parse).collect();
+        Ok(Self { words: words.map_err(|what| option.wrong(what))? })
     }
 
     /// Whether the word was given, with a value or without.
@@ -119,48 +116,37 @@ impl Extended {
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name).and_then(|text| text.parse().ok())
     }
-
-    /// The words as they are written.
-    pub(super) fn options(&self) -> Vec<Word> {
-        let write = |(name, value): &(String, Option<String>)| match value {
-            Some(value) => Word(format!("{name}={value}")),
-            None => Word(name.clone()),
-        };
-        self.words.iter().map(write).collect()
-    }
 }
 
 /// What `watcher_logbuf_size` says, in bytes. Looks at what memcached refuses, too.
-pub(super) fn watcher_bytes(words: &Extended) -> Result<usize, UsageError> {
-    let wrong = |what: String| Err(UsageError(format!("{NAME}: {what}")));
+pub(super) fn watcher_bytes(words: &Extended, option: &Value) -> Result<usize, UsageError> {
     if words.number("tail_repair_time").is_some_and(|time_s| time_s < 10) {
-        return wrong("cannot set tail_repair_time to less than 10 seconds".into());
+        return Err(option.wrong("cannot set tail_repair_time to less than 10 seconds"));
     }
     match words.number("watcher_logbuf_size").unwrap_or(WATCHER_KIB) {
         kib @ 4..=WATCHER_KIB_MAX => Ok(kib as usize * 1024),
-        kib => wrong(format!("watcher_logbuf_size={kib} is not 4 to {WATCHER_KIB_MAX}")),
+        kib => Err(option.wrong(format!("watcher_logbuf_size={kib} is not 4 to {WATCHER_KIB_MAX}"))),
     }
 }
 
-fn parse(word: &str) -> Result<(String, Option<String>), UsageError> {
-    let wrong = |what: String| Err(UsageError(format!("{NAME}: {what}")));
+fn parse(word: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (word, None),
     };
     let Some((_, kind)) = WORDS.iter().find(|(known, _)| *known == name) else {
         let refused = REFUSED.iter().find(|(start, _)| name.starts_with(start));
-        return wrong(match refused {
+        return Err(match refused {
             Some((_, reason)) => format!("'{name}' is not served: {reason}"),
             None => format!("'{name}' is no extended option"),
         });
     };
     match (kind, value) {
-        (Value::None, _) => Ok((name.into(), None)),
-        (Value::Optional, value) => Ok((name.into(), value.map(Into::into))),
-        (_, None | Some("")) => wrong(format!("'{name}' needs a value: {name}=...")),
-        (Value::Number, Some(value)) if value.parse::<u64>().is_err() => {
-            wrong(format!("{name}: '{value}' is no number"))
+        (Form::None, _) => Ok((name.into(), None)),
+        (Form::Optional, value) => Ok((name.into(), value.map(Into::into))),
+        (_, None | Some("")) => Err(format!("'{name}' needs a value: {name}=...")),
+        (Form::Number, Some(value)) if value.parse::<u64>().is_err() => {
+            Err(format!("{name}: '{value}' is no number"))
         }
         (_, Some(value)) => Ok((name.into(), Some(value.into()))),
     }
@@ -171,8 +157,9 @@ mod tests {
     use super::*;
 
     fn extended(words: &[&str]) -> Result<Extended, String> {
-        let words: Vec<_> = words.iter().map(|word| Word((*word).into())).collect();
-        Extended::of(&words).map_err(|error| error.0)
+        let mut options = super::super::Options::default();
+        options.extended.extend(words);
+        Extended::of(&options.extended).map_err(|error| error.0)
     }
 
     #[test]
@@ -182,9 +169,7 @@ mod tests {
         assert_eq!(given.number("hashpower"), Some(21));
         assert_eq!(given.text("hash_algorithm"), Some("xxh3"));
         assert_eq!(given.text("modern"), None);
-        let again: Vec<_> = given.options();
-        assert_eq!(Extended::of(&again).unwrap(), given);
-        assert_eq!(extended(&["modern=1,"]).unwrap().options(), [Word("modern".into())]);
+        assert_eq!(extended(&["modern=1,"]).unwrap().words, [("modern".into(), None)]);
     }
 
     #[test]
@@ -198,7 +183,7 @@ mod tests {
             ("hashpower=x", "'x' is no number"),
         ] {
             let said = extended(&[word]).unwrap_err();
-            assert!(said.starts_with(NAME) && said.contains(part), "{said}");
+            assert!(said.starts_with("-o/--extended: ") && said.contains(part), "{said}");
         }
     }
 

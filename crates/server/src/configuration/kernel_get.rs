@@ -5,13 +5,8 @@ use std::path::PathBuf;
 use micanite_net::bypass::PortName;
 use micanite_net::xdp::{Interface, Mode};
 
-use super::checks::{absolute, number};
-use super::{Options, Settings, UsageError, Word};
+use super::{Options, Settings, UsageError};
 
-const NAME: &str = "--kernel-get";
-const PIN: &str = "--kernel-get-pin";
-const SPREAD: &str = "--kernel-get-spread";
-const MODE: &str = "--kernel-get-mode";
 /// More than these are a mistake.
 const INTERFACES_MAX: usize = 32;
 
@@ -28,102 +23,61 @@ pub struct KernelGetSettings {
     pub spread_percent: u32,
 }
 
-fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T, UsageError> {
-    Err(UsageError(format!("{name}: {what}")))
-}
-
 /// Checks them. The other settings are complete.
 pub(super) fn kernel_get(
     options: &Options,
     settings: &Settings,
 ) -> Result<Option<KernelGetSettings>, UsageError> {
-    let words = options.kernel_get.iter();
-    let words = words.flat_map(|word| word.0.split([',', ' ']));
-    let mut interfaces: Vec<String> = words.filter(|word| !word.is_empty()).map(Into::into).collect();
-    interfaces.retain(|name| name != "none");
-    let mode = match options.kernel_get_mode.as_ref().map(|word| word.0.as_str()) {
-        None | Some("auto") => Mode::Auto,
-        Some("native") => Mode::Native,
-        Some("generic") => Mode::Generic,
-        Some(text) => return wrong(MODE, format!("'{text}' is none of auto, native, generic")),
+    let words = options.kernel_get.list().flat_map(str::split_whitespace);
+    let interfaces: Vec<String> = words.filter(|name| *name != "none").map(Into::into).collect();
+    let mode = match options.kernel_get_mode.choice()? {
+        "native" => Mode::Native,
+        "generic" => Mode::Generic,
+        _ => Mode::Auto,
     };
+    let spread_percent = options.kernel_get_spread.number()? as u32;
+    let pin = options.kernel_get_pin.path()?;
     if interfaces.is_empty() {
-        let others = [
-            (MODE, &options.kernel_get_mode),
-            (PIN, &options.kernel_get_pin),
-            (SPREAD, &options.kernel_get_spread),
-        ];
-        return match others.iter().find(|(_, word)| word.is_some()) {
-            Some((name, _)) => wrong(name, "there is no --kernel-get INTERFACE that it is for"),
+        let others = [&options.kernel_get_mode, &options.kernel_get_pin, &options.kernel_get_spread];
+        return match others.into_iter().find(|option| option.is_said()) {
+            Some(option) => Err(option.wrong("there is no --kernel-get INTERFACE that it is for")),
             None => Ok(None),
         };
     }
-    check(&interfaces, settings)?;
-    if matches!(&options.kernel_get_pin, Some(Word(text)) if text.is_empty()) {
-        return wrong(PIN, "the path is empty");
-    }
-    let pin = options.kernel_get_pin.as_ref();
-    Ok(Some(KernelGetSettings {
-        interfaces,
-        mode,
-        spread_percent: number(SPREAD, &options.kernel_get_spread, 0, 0, 99)? as u32,
-        pin: pin.map(|Word(text)| absolute(text)),
-    }))
+    check(&interfaces, settings).map_err(|what| options.kernel_get.wrong(what))?;
+    Ok(Some(KernelGetSettings { interfaces, mode, pin, spread_percent }))
 }
 
-/// What they cannot be with.
-fn check(interfaces: &[String], settings: &Settings) -> Result<(), UsageError> {
+/// Checks what they cannot be with.
+fn check(interfaces: &[String], settings: &Settings) -> Result<(), String> {
     if interfaces.len() > INTERFACES_MAX {
-        return wrong(NAME, format!("more than {INTERFACES_MAX} interfaces"));
+        return Err(format!("more than {INTERFACES_MAX} interfaces"));
     }
     if let Some(at) = (1..interfaces.len()).find(|at| interfaces[..*at].contains(&interfaces[*at])) {
-        return wrong(NAME, format!("{} stands there twice", interfaces[at]));
+        return Err(format!("{} stands there twice", interfaces[at]));
     }
     let native = settings.native.as_ref().filter(|native| native.bypass.is_none());
     if settings.udp.is_none() && native.is_none() {
-        return wrong(
-            NAME,
-            "it answers datagrams that the server takes from the kernel: -U PORT for memcached's, --native PORT for the \
-             native protocol",
-        );
+        return Err("it answers datagrams that the server takes from the kernel: -U PORT for memcached's, \
+                    --native PORT for the native protocol"
+            .into());
     }
     if settings.image.is_some() {
-        return wrong(
-            NAME,
-            "the program in the kernel reads maps of the kernel, and --image is files: choose one; --kernel-get-pin \
-             DIRECTORY keeps what is stored, too",
-        );
+        return Err("the program in the kernel reads maps of the kernel, and --image is files: choose one; \
+                    --kernel-get-pin DIRECTORY keeps what is stored, too"
+            .into());
     }
     let ports = settings.bypass().map_or(&[][..], |bypass| &bypass.ports);
     for name in interfaces {
         let is_there = |port: &PortName| matches!(port, PortName::Xdp { interface } if interface == name);
         if ports.iter().any(|port| is_there(&port.name)) {
-            return wrong(
-                NAME,
-                format!("an interface has one XDP program, and --port xdp:{name} has that of {name}"),
-            );
+            return Err(format!(
+                "an interface has one XDP program, and --port xdp:{name} has that of {name}"
+            ));
         }
-        Interface::find(name).or_else(|what| wrong(NAME, what))?;
+        Interface::find(name).map_err(|what| what.to_string())?;
     }
     Ok(())
-}
-
-/// The options that lead to these settings, into the others.
-pub(super) fn write(settings: Option<&KernelGetSettings>, options: &mut Options) {
-    let Some(settings) = settings else {
-        return;
-    };
-    let names = settings.interfaces.iter().cloned().map(Word);
-    options.kernel_get = names.collect();
-    let mode = match settings.mode {
-        Mode::Auto => "auto",
-        Mode::Native => "native",
-        Mode::Generic => "generic",
-    };
-    options.kernel_get_mode = Some(Word(mode.into()));
-    let pin = settings.pin.as_ref();
-    options.kernel_get_pin = pin.map(|path| Word(path.display().to_string()));
-    options.kernel_get_spread = Some(Word(settings.spread_percent.to_string()));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! memcached's switches for what clients may do, and its options that mean nothing here.
 
-use super::{Options, UsageError, Word};
+use super::{Options, UsageError, Value};
 
 /// Which protocol connections speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,9 +8,7 @@ pub enum Binding {
     /// What their first byte says.
     #[default]
     Auto,
-    /// Text.
     Ascii,
-    /// Binary.
     Binary,
 }
 
@@ -25,10 +23,9 @@ impl Binding {
     }
 }
 
-/// See the module.
+/// What clients may do, and what the process asks of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Which protocol connections speak.
     pub binding: Binding,
     /// Whether `flush_all` is refused.
     pub no_flush: bool,
@@ -40,55 +37,47 @@ pub struct Switches {
     pub lock_memory: bool,
     /// Whether core files are wanted.
     pub coredumps: bool,
-    /// Options that were given and have no effect.
-    pub without_effect: Vec<&'static str>,
+    /// Letters of options that were given and have no effect.
+    pub without_effect: Vec<String>,
 }
 
 impl Switches {
-    /// `Some(true)` if an option was given that has no effect.
-    pub(super) fn has_no_effect(&self, letter: &str) -> Option<bool> {
-        self.without_effect.contains(&letter).then_some(true)
-    }
-
-    /// Whether -C was given: nobody asks for CAS values. Who does gets them.
+    /// Returns whether -C was given: nobody asks for CAS values. Whoever does gets them.
     pub fn is_cas_disabled(&self) -> bool {
-        self.has_no_effect("-C").is_some()
+        self.without_effect.iter().any(|letter| letter == "-C")
     }
 
     pub(super) fn of(options: &Options) -> Result<Self, UsageError> {
-        if options.memory_file.is_some() {
-            let what = "-e/--memory-file is not served: --image keeps what is stored";
-            return Err(UsageError(what.into()));
+        if options.memory_file.is_said() {
+            return Err(options.memory_file.wrong("not served: --image keeps what is stored"));
         }
-        let binding = match options.protocol.as_ref().map(|word| word.0.as_str()) {
-            None | Some("auto" | "auto-negotiate") => Binding::Auto,
-            Some("ascii") => Binding::Ascii,
-            Some("binary") => Binding::Binary,
-            Some(other) => {
-                return Err(UsageError(format!("-B/--protocol: '{other}' is none of ascii, binary, auto")));
+        let is_above = |option: &Value, least: f64| match option.text() {
+            Some(text) if !text.parse().is_ok_and(|number: f64| number > least) => {
+                Err(option.wrong(format!("'{text}' is no number above {least}")))
             }
-        };
-        let number = |name: &str, word: &Option<Word>, above: f64| match word {
-            Some(Word(text)) if text.parse().is_ok_and(|number: f64| number > above) => Ok(true),
-            Some(Word(text)) => Err(UsageError(format!("{name}: '{text}' is no number above {above}"))),
-            None => Ok(false),
+            text => Ok(text.is_some()),
         };
         let given = [
-            ("-C", options.disable_cas.unwrap_or(false)),
-            ("-L", options.enable_largepages.unwrap_or(false)),
-            ("-f", number("-f", &options.slab_growth_factor, 1.0)?),
-            ("-n", number("-n", &options.slab_min_size, 0.0)?),
-            ("-N", number("-N", &options.napi_ids, 0.0)?),
+            (&options.disable_cas, options.disable_cas.is_on()?),
+            (&options.enable_largepages, options.enable_largepages.is_on()?),
+            (&options.slab_growth_factor, is_above(&options.slab_growth_factor, 1.0)?),
+            (&options.slab_min_size, is_above(&options.slab_min_size, 0.0)?),
+            (&options.napi_ids, is_above(&options.napi_ids, 0.0)?),
         ];
-        let without_effect = given.iter().filter(|(_, given)| *given);
+        let without_effect = given.iter().filter(|(_, is_given)| *is_given);
+        let letters = without_effect.filter_map(|(option, _)| option.declared.letter);
         Ok(Self {
-            binding,
-            no_flush: options.disable_flush_all.unwrap_or(false),
-            no_dump: options.disable_dumping.unwrap_or(false),
-            no_watch: options.disable_watch.unwrap_or(false),
-            lock_memory: options.lock_memory.unwrap_or(false),
-            coredumps: options.enable_coredumps.unwrap_or(false),
-            without_effect: without_effect.map(|(letter, _)| *letter).collect(),
+            binding: match options.protocol.choice()? {
+                "ascii" => Binding::Ascii,
+                "binary" => Binding::Binary,
+                _ => Binding::Auto,
+            },
+            no_flush: options.disable_flush_all.is_on()?,
+            no_dump: options.disable_dumping.is_on()?,
+            no_watch: options.disable_watch.is_on()?,
+            lock_memory: options.lock_memory.is_on()?,
+            coredumps: options.enable_coredumps.is_on()?,
+            without_effect: letters.map(|letter| format!("-{letter}")).collect(),
         })
     }
 }

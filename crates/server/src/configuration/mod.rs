@@ -9,6 +9,7 @@ mod admin;
 mod auth;
 mod checks;
 mod extended;
+mod file;
 mod io;
 mod kernel_get;
 mod memcached;
@@ -19,19 +20,19 @@ mod settings;
 mod tests;
 mod tls;
 mod udp;
-mod word;
+mod value;
 
 pub use auth::AuthSettings;
 pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
-pub use options::Options;
+pub use options::{Arguments, Options};
 pub use ports::{BypassSettings, PortSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;
-pub use word::Word;
+pub use value::Value;
 
 /// A sentence for the person who configured the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,454 +1,315 @@
-//! What a person writes: options by their letters and names. Nothing is checked here but names.
+//! Every option of `serve`, declared once. The command line, the environment and TOML derive from it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use clap::{ArgAction, Args};
-use serde::{Deserialize, Serialize};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
-use super::{UsageError, Word};
+use super::value::{Declaration, Kind, Value};
+use super::{UsageError, ports};
+use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
-/// Options of `serve`. Those that memcached has keep their letters and meanings.
-#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Options {
+pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
+
+const FLAG: Declaration = Declaration::new(Kind::Flag, "");
+const ON_OFF: Kind = Kind::Choice(&["on", "off"]);
+
+const fn number(value_name: &'static str, least: usize, most: usize) -> Declaration {
+    Declaration::new(Kind::Number(least..=most), value_name)
+}
+
+/// Declares a size; a bare number counts units of `unit_bytes`.
+const fn size(unit_bytes: u64, least: usize, most: usize) -> Declaration {
+    Declaration::new(Kind::Size(unit_bytes, least..=most), "SIZE")
+}
+
+const fn of(kind: Kind, value_name: &'static str) -> Declaration {
+    Declaration::new(kind, value_name)
+}
+
+macro_rules! options {
+    ($($(#[doc = $help:literal])+ $field:ident = $declaration:expr;)+) => {
+        /// Options of `serve`. Those that memcached has keep their letters and meanings.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Options {
+            $($(#[doc = $help])+ pub $field: Value,)+
+        }
+
+        static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
+            $($field: Value::new($declaration.named(stringify!($field), concat!($($help),+))),)+
+        });
+
+        impl Options {
+            /// Returns all of them in the order of the help.
+            pub fn values(&self) -> Vec<&Value> {
+                vec![$(&self.$field,)+]
+            }
+
+            pub(super) fn values_mut(&mut self) -> Vec<&mut Value> {
+                vec![$(&mut self.$field,)+]
+            }
+        }
+    };
+}
+
+options! {
     /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
     /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
-    #[arg(
-        short = 'p',
-        long,
-        value_name = "N",
-        env = "MICANITE_PORT",
-        hide_env = true,
-        action = ArgAction::Append,
-        allow_hyphen_values = true
-    )]
-    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
-    pub port: Vec<Word>,
+    port = of(Kind::Words, "N").letter('p');
     /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
     /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
-    #[arg(long, value_name = "ADDRESS/PREFIX", env = "MICANITE_PORT_IP", hide_env = true, action = ArgAction::Append)]
-    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
-    pub port_ip: Vec<Word>,
+    port_ip = of(Kind::Words, "ADDRESS/PREFIX");
     /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
-    #[arg(long, value_name = "ADDRESS", env = "MICANITE_PORT_GATEWAY", hide_env = true)]
-    pub port_gateway: Option<Word>,
-    /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own
-    /// time [default: 0]
-    #[arg(long, value_name = "US", env = "MICANITE_PORT_BUSY_POLL", hide_env = true)]
-    pub port_busy_poll: Option<Word>,
+    port_gateway = of(Kind::Text, "ADDRESS");
+    /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own time
+    port_busy_poll = number("US", 0, 1_000_000).default("0");
     /// Further arguments of DPDK's environment (EAL), in one text
-    #[arg(
-        long,
-        value_name = "ARGUMENTS",
-        env = "MICANITE_DPDK_ARGS",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub dpdk_args: Option<Word>,
+    dpdk_args = of(Kind::Any, "ARGUMENTS");
     /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
-    /// addresses stand in brackets) [default: 127.0.0.1]
-    #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", hide_env = true, action = ArgAction::Append)]
-    #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
-    pub listen: Vec<Word>,
+    /// addresses stand in brackets)
+    listen = of(Kind::List, "ADDRESS").letter('l').default("127.0.0.1");
     /// Unix socket to listen on; without -p there is no TCP then
-    #[arg(short = 's', long, value_name = "FILE", env = "MICANITE_UNIX_SOCKET", hide_env = true)]
-    pub unix_socket: Option<Word>,
-    /// Permission bits of the Unix socket, in octal [default: 700]
-    #[arg(short = 'a', long, value_name = "MODE", env = "MICANITE_UNIX_MASK", hide_env = true)]
-    pub unix_mask: Option<Word>,
-    /// Memory for items, index and headers together, in MiB or with k, m, g, t [default: 64]
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "SIZE",
-        env = "MICANITE_MEMORY_LIMIT",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub memory_limit: Option<Word>,
+    unix_socket = of(Kind::Text, "FILE").letter('s');
+    /// Permission bits of the Unix socket, in octal
+    unix_mask = of(Kind::Text, "MODE").letter('a').default("0700");
+    /// Memory for items, index and headers together, in MiB or with k, m, g, t
+    memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64");
     /// Worker threads [default: the physical cores this process may use]
-    #[arg(
-        short = 't',
-        long,
-        value_name = "N",
-        env = "MICANITE_THREADS",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub threads: Option<Word>,
-    /// Connections at the same time [default: 1024]
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N",
-        env = "MICANITE_MAX_CONNECTIONS",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub max_connections: Option<Word>,
+    threads = number("N", 1, THREADS_MAX).letter('t');
+    /// Connections at the same time
+    max_connections = number("N", 1, CONNECTIONS_MAX).letter('c').default("1024");
     /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
-    #[arg(
-        short = 'I',
-        long,
-        value_name = "SIZE",
-        env = "MICANITE_MAX_ITEM_SIZE",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub max_item_size: Option<Word>,
-    /// Requests of one connection before others get their turn [default: 64]
-    #[arg(
-        short = 'R',
-        long,
-        value_name = "N",
-        env = "MICANITE_MAX_REQUESTS_PER_EVENT",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub max_requests_per_event: Option<Word>,
-    /// Connections that may wait to be accepted [default: 1024]
-    #[arg(
-        short = 'b',
-        long,
-        value_name = "N",
-        env = "MICANITE_LISTEN_BACKLOG",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub listen_backlog: Option<Word>,
+    max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I');
+    /// Requests of one connection before others get their turn
+    max_requests_per_event = number("N", 1, TURN_REQUESTS_MAX).letter('R').default("64");
+    /// Connections that may wait to be accepted
+    listen_backlog = number("N", 1, i32::MAX as usize).letter('b').default("1024");
     /// Log connections as they open and close; -vv and -vvv say no more today
-    #[arg(short = 'v', long, action = ArgAction::Count, env = "MICANITE_VERBOSE", hide_env = true)]
-    pub verbose: u8,
+    verbose = of(Kind::Count, "").letter('v').default("0");
     /// UDP port of memcached's protocols (0: no UDP, -1: a free one); without -p also that of TCP
-    /// [default: 0]
-    #[arg(
-        short = 'U',
-        long,
-        value_name = "N",
-        env = "MICANITE_UDP_PORT",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub udp_port: Option<Word>,
+    udp_port = of(Kind::Port, "N").letter('U').default("0");
     /// Networks whose datagrams -U answers, such as 10.1.0.0/16, separated by commas
-    /// [default: 127.0.0.0/8,::1/128]
-    #[arg(long, value_name = "CIDR", env = "MICANITE_UDP_ALLOW", hide_env = true)]
-    pub udp_allow: Option<Word>,
+    udp_allow = of(Kind::Text, "CIDR").default("127.0.0.0/8,::1/128");
     /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
     /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
-    #[arg(long, value_name = "INTERFACE", env = "MICANITE_KERNEL_GET", hide_env = true, action = ArgAction::Append)]
-    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
-    pub kernel_get: Vec<Word>,
+    kernel_get = of(Kind::Words, "INTERFACE");
     /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
-    /// can) [default: auto]
-    #[arg(long, value_name = "MODE", env = "MICANITE_KERNEL_GET_MODE", hide_env = true)]
-    pub kernel_get_mode: Option<Word>,
+    /// can)
+    kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
     /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
     /// start goes on with them [default: they end with the process]
-    #[arg(long, value_name = "DIRECTORY", env = "MICANITE_KERNEL_GET_PIN", hide_env = true)]
-    pub kernel_get_pin: Option<Word>,
+    kernel_get_pin = of(Kind::Path, "DIRECTORY");
     /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
-    /// and below it idle cores stay idle; 0: never [default: 0]
-    #[arg(long, value_name = "PERCENT", env = "MICANITE_KERNEL_GET_SPREAD", hide_env = true)]
-    pub kernel_get_spread: Option<Word>,
+    /// and below it idle cores stay idle; 0: never
+    kernel_get_spread = number("PERCENT", 0, 99).default("0");
     /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
-    /// [default: 0]
-    #[arg(long, value_name = "N", env = "MICANITE_NATIVE", hide_env = true, allow_hyphen_values = true)]
-    pub native: Option<Word>,
-    /// The longest datagram of the native protocol, 1232 to 65507 bytes [default: 1472]
-    #[arg(long, value_name = "BYTES", env = "MICANITE_NATIVE_PAYLOAD", hide_env = true)]
-    pub native_payload: Option<Word>,
-    /// Let the kernel join and split native datagrams (GRO, GSO): on, off [default: on]
-    #[arg(long, value_name = "WHEN", env = "MICANITE_NATIVE_GRO", hide_env = true)]
-    pub native_gro: Option<Word>,
+    native = of(Kind::Port, "N").default("0");
+    /// The longest datagram of the native protocol, 1232 to 65507 bytes
+    native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
+    /// Let the kernel join and split native datagrams (GRO, GSO): on, off
+    native_gro = of(ON_OFF, "WHEN").default("on");
     /// Microseconds that the kernel polls the NIC for native datagrams before it sleeps
-    /// [default: 0]
-    #[arg(long, value_name = "US", env = "MICANITE_NATIVE_BUSY_POLL", hide_env = true)]
-    pub native_busy_poll: Option<Word>,
+    native_busy_poll = number("US", 0, 1_000_000).default("0");
     /// Room for datagrams that wait for a worker; the kernel grants twice as much and counts its
     /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
-    /// [default: 8m]
-    #[arg(long, value_name = "SIZE", env = "MICANITE_NATIVE_QUEUE", hide_env = true)]
-    pub native_queue: Option<Word>,
+    native_queue = size(1, 4 << 10, 1 << 30).default("8m");
     /// Extended options of memcached, separated by commas: name or name=value
-    #[arg(short = 'o', long, value_name = "WORDS", env = "MICANITE_EXTENDED", hide_env = true, action = ArgAction::Append)]
-    #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
-    pub extended: Vec<Word>,
+    extended = of(Kind::List, "WORDS").letter('o');
     /// Ask clients for a user and a password, and take these from a file with lines of user:password
-    #[arg(short = 'Y', long, value_name = "FILE", env = "MICANITE_AUTH_FILE", hide_env = true)]
-    pub auth_file: Option<Word>,
+    auth_file = of(Kind::Path, "FILE").letter('Y');
     /// Let clients of the binary protocol say them too (SASL PLAIN)
-    #[arg(short = 'S', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SASL", hide_env = true)]
-    pub enable_sasl: Option<bool>,
+    enable_sasl = FLAG.letter('S');
     /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
     /// udp (-U), native (--native, --port)
-    #[arg(long, value_name = "PROTOCOLS", env = "MICANITE_ALLOW_UNAUTHENTICATED", hide_env = true)]
-    pub allow_unauthenticated: Option<Word>,
+    allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
     /// Speak TLS on every TCP listener that is not marked notls:
-    #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SSL", hide_env = true)]
-    pub enable_ssl: Option<bool>,
+    enable_ssl = FLAG.letter('Z');
     /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
     /// ssl_chain_cert=FILE
-    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_CERT", hide_env = true)]
-    pub tls_cert: Option<Word>,
+    tls_cert = of(Kind::Path, "FILE");
     /// Its private key, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
-    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_KEY", hide_env = true)]
-    pub tls_key: Option<Word>,
+    tls_key = of(Kind::Path, "FILE");
     /// Only clients with a certificate of one of these authorities get in, PEM. As -o
     /// ssl_ca_cert=FILE,ssl_verify_mode=2
-    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_CLIENT_CA", hide_env = true)]
-    pub tls_client_ca: Option<Word>,
+    tls_client_ca = of(Kind::Path, "FILE");
     /// User to become when started as root
-    #[arg(short = 'u', long, value_name = "NAME", env = "MICANITE_USER", hide_env = true)]
-    pub user: Option<Word>,
+    user = of(Kind::Text, "NAME").letter('u');
     /// File that receives the process id
-    #[arg(short = 'P', long, value_name = "FILE", env = "MICANITE_PIDFILE", hide_env = true)]
-    pub pidfile: Option<Word>,
+    pidfile = of(Kind::Path, "FILE").letter('P');
     /// Run in the background
-    #[arg(short = 'd', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DAEMON", hide_env = true)]
-    pub daemon: Option<bool>,
+    daemon = FLAG.letter('d').default("false");
     /// Let clients end the server with `shutdown`
-    #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SHUTDOWN", hide_env = true)]
-    pub enable_shutdown: Option<bool>,
-    /// Protocol of the TCP and Unix listeners: ascii, binary, auto [default: auto]
-    #[arg(short = 'B', long, value_name = "NAME", env = "MICANITE_PROTOCOL", hide_env = true)]
-    pub protocol: Option<Word>,
+    enable_shutdown = FLAG.letter('A').default("false");
+    /// Protocol of the TCP and Unix listeners: ascii, binary, auto
+    protocol = of(Kind::Choice(&["ascii", "binary", "auto", "auto-negotiate"]), "NAME").letter('B').default("auto");
     /// Refuse flush_all and flush_namespace
-    #[arg(short = 'F', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_FLUSH_ALL", hide_env = true)]
-    pub disable_flush_all: Option<bool>,
+    disable_flush_all = FLAG.letter('F').default("false");
     /// Refuse `stats detail`, `stats cachedump`, `lru_crawler metadump` and `mgdump`
-    #[arg(short = 'X', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_DUMPING", hide_env = true)]
-    pub disable_dumping: Option<bool>,
+    disable_dumping = FLAG.letter('X').default("false");
     /// Refuse `watch`
-    #[arg(short = 'W', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_WATCH", hide_env = true)]
-    pub disable_watch: Option<bool>,
+    disable_watch = FLAG.letter('W').default("false");
     /// Keep all memory from being swapped out
-    #[arg(short = 'k', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_LOCK_MEMORY", hide_env = true)]
-    pub lock_memory: Option<bool>,
+    lock_memory = FLAG.letter('k').default("false");
     /// Allow core files, as large as the hard limit says
-    #[arg(short = 'r', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_COREDUMPS", hide_env = true)]
-    pub enable_coredumps: Option<bool>,
+    enable_coredumps = FLAG.letter('r').default("false");
     /// Shown in `stats settings`, and else without effect: CAS values cost nothing until a client asks for them
-    #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_CAS", hide_env = true)]
-    pub disable_cas: Option<bool>,
+    disable_cas = FLAG.letter('C');
     /// Accepted without effect: huge pages are used where they can be had
-    #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_LARGEPAGES", hide_env = true)]
-    pub enable_largepages: Option<bool>,
+    enable_largepages = FLAG.letter('L');
     /// Accepted without effect: there are no slab classes
-    #[arg(short = 'f', long, value_name = "N", env = "MICANITE_SLAB_GROWTH_FACTOR", hide_env = true)]
-    pub slab_growth_factor: Option<Word>,
+    slab_growth_factor = of(Kind::Text, "N").letter('f');
     /// Accepted without effect: there are no slab classes
-    #[arg(short = 'n', long, value_name = "BYTES", env = "MICANITE_SLAB_MIN_SIZE", hide_env = true)]
-    pub slab_min_size: Option<Word>,
+    slab_min_size = of(Kind::Text, "BYTES").letter('n');
     /// Accepted without effect: connections go to the worker that has the fewest
-    #[arg(short = 'N', long, value_name = "N", env = "MICANITE_NAPI_IDS", hide_env = true)]
-    pub napi_ids: Option<Word>,
+    napi_ids = of(Kind::Text, "N").letter('N');
     /// Refused: --image keeps what is stored
-    #[arg(
-        short = 'e',
-        long,
-        value_name = "FILE",
-        env = "MICANITE_MEMORY_FILE",
-        hide_env = true,
-        hide = true
-    )]
-    pub memory_file: Option<Word>,
+    memory_file = of(Kind::Text, "FILE").letter('e').hidden();
     /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
-    /// are refused when memory is full [default: cache]
-    #[arg(long, value_name = "KIND", env = "MICANITE_SEMANTICS", hide_env = true)]
-    pub semantics: Option<Word>,
+    /// are refused when memory is full
+    semantics = of(Kind::Text, "KIND").default("cache");
     /// As --semantics store
-    #[arg(short = 'M', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_EVICTIONS", hide_env = true)]
-    pub disable_evictions: Option<bool>,
-    /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru,
-    /// fifo [default: s3-fifo]
-    #[arg(long, value_name = "POLICY", env = "MICANITE_EVICTION", hide_env = true)]
-    pub eviction: Option<Word>,
+    disable_evictions = FLAG.letter('M');
+    /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru, fifo
+    eviction = of(Kind::Text, "POLICY").default("s3-fifo");
     /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
-    /// read, the owner writes), crcw (all read and write) [default: crcw]
-    #[arg(long, value_name = "MODE", env = "MICANITE_ACCESS", hide_env = true)]
-    pub access: Option<Word>,
-    /// Let partitions change mode and owner by measured load: auto, off [default: off]
-    #[arg(long, value_name = "WHEN", env = "MICANITE_BALANCE", hide_env = true)]
-    pub balance: Option<Word>,
-    /// Ends the namespace at the start of a key, for flush_namespace [default: :]
-    #[arg(
-        short = 'D',
-        long,
-        value_name = "CHAR",
-        env = "MICANITE_NAMESPACE_DELIMITER",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub namespace_delimiter: Option<Word>,
+    /// read, the owner writes), crcw (all read and write)
+    access = of(Kind::Text, "MODE").default("crcw");
+    /// Let partitions change mode and owner by measured load: auto, off
+    balance = of(Kind::Text, "WHEN").default("off");
+    /// Ends the namespace at the start of a key, for flush_namespace
+    namespace_delimiter = of(Kind::Any, "CHAR").letter('D').default(":");
     /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them;
     /// or none [default: they end with the process]
-    #[arg(long, value_name = "DIR", env = "MICANITE_IMAGE", hide_env = true)]
-    pub image: Option<Word>,
+    image = of(Kind::Path, "DIR");
     /// Unix socket for `micanite ctl`, or none [default: named after the port, in
     /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
-    #[arg(long, value_name = "PATH", env = "MICANITE_CONTROL_SOCKET", hide_env = true)]
-    pub control_socket: Option<Word>,
+    control_socket = of(Kind::Path, "PATH");
     /// How long connections may take to finish what they have begun, at a graceful end and a restart
-    /// [default: 5]
-    #[arg(long, value_name = "N", env = "MICANITE_DRAIN_SECONDS", hide_env = true)]
-    pub drain_seconds: Option<Word>,
+    drain_seconds = number("N", 0, 86_400).default("5");
     /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
-    /// with a port or 9311 (0: off, -1: a free port) [default: 0]
-    #[arg(long, value_name = "ADDRESS", env = "MICANITE_ADMIN", hide_env = true, allow_hyphen_values = true)]
-    pub admin: Option<Word>,
+    /// with a port or 9311 (0: off, -1: a free port)
+    admin = of(Kind::Any, "ADDRESS").default("0");
     /// Expected average of key and value bytes of an item: gives the index its size from the
     /// start [default: the index grows by itself]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "MICANITE_ITEM_SIZE",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
-    pub item_size: Option<Word>,
+    item_size = number("BYTES", 2, ITEM_BYTES_MAX);
     /// Memory beside -m for large values on their way, per worker
     /// [default: 16m, or four of the largest values]
-    #[arg(long, value_name = "SIZE", env = "MICANITE_VALUE_BUFFERS", hide_env = true)]
-    pub value_buffers: Option<Word>,
+    value_buffers = size(1, 0, usize::MAX);
     /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
-    /// allows it) [default: epoll]
-    #[arg(long, value_name = "KIND", env = "MICANITE_IO", hide_env = true)]
-    pub io: Option<Word>,
+    /// allows it)
+    io = of(Kind::Text, "KIND").default("epoll");
     /// Seed of the key hash, for tests that must repeat [default: drawn at start]
-    #[arg(long, value_name = "N", env = "MICANITE_HASH_SEED", hide_env = true, hide = true)]
-    pub hash_seed: Option<Word>,
+    hash_seed = of(Kind::Text, "N").hidden();
     /// Load memory only when a request needs it: for benchmarks
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_NO_PREFETCH", hide_env = true, hide = true)]
-    pub no_prefetch: Option<bool>,
-    /// TOML file with these options by their long names
-    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true)]
-    #[serde(skip)]
-    pub config: Option<Word>,
-    /// Print the resulting configuration as TOML and end
-    #[arg(long)]
-    #[serde(skip)]
-    pub print_config: bool,
+    no_prefetch = FLAG.hidden();
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        UNSAID.clone()
+    }
+}
+
+impl Args for Options {
+    fn augment_args(command: Command) -> Command {
+        command.args(UNSAID.values().into_iter().map(|value| value.declared.argument()))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = Self::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.values_mut().into_iter().for_each(|value| value.take(matches));
+        Ok(())
+    }
 }
 
 impl Options {
-    /// Reads the file that `--config` names, if any, for what is not said otherwise.
-    ///
-    /// # Errors
-    /// The file cannot be read, or has something in it that is no option.
-    pub fn with_file(self) -> Result<Self, UsageError> {
-        let Some(Word(path)) = self.config.clone() else {
-            return Ok(self);
-        };
-        let text = std::fs::read_to_string(Path::new(&path))
-            .map_err(|error| UsageError(format!("cannot read --config {path}: {error}")))?;
-        let file = toml::from_str(&text).map_err(|error| UsageError(format!("--config {path}: {error}")))?;
-        Ok(self.or(file))
+    /// Returns the option of this name.
+    pub(super) fn find(&mut self, name: &str) -> Result<&mut Value, String> {
+        let found = self.values_mut().into_iter().find(|value| value.declared.name == name);
+        found.ok_or_else(|| format!("there is no option '{name}'"))
     }
 
     /// Takes from `other` what is not said here.
     pub(super) fn or(mut self, mut other: Self) -> Self {
-        if self.semantics.is_some() || self.disable_evictions.is_some() {
+        if self.semantics.is_said() || self.disable_evictions.is_said() {
             // Whoever says here what is kept also decides on what goes with it.
-            other.semantics = None;
-            other.disable_evictions = None;
-            other.eviction = None;
+            other.semantics.clear();
+            other.disable_evictions.clear();
+            other.eviction.clear();
         }
-        macro_rules! take {
-            ($($field:ident)*) => { $(self.$field = self.$field.or(other.$field);)* };
-        }
-        take!(port_gateway port_busy_poll dpdk_args);
-        take!(unix_socket unix_mask memory_limit threads max_connections max_item_size);
-        take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
-        take!(semantics disable_evictions eviction access balance namespace_delimiter);
-        take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
-        take!(kernel_get_mode kernel_get_pin kernel_get_spread);
-        take!(io native native_payload native_gro native_busy_poll native_queue);
-        take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
-        take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
-        take!(auth_file enable_sasl allow_unauthenticated enable_ssl tls_cert tls_key tls_client_ca);
-        // A TCP port and a port around the kernel are different things to say, perhaps in one word.
-        for port in [&mut self.port, &mut other.port] {
-            let words = port.iter().flat_map(|word| word.0.split_whitespace());
-            *port = words.map(|word| Word(word.into())).collect();
-        }
-        let tcp = |word: &Word| word.0.parse::<i64>().is_ok();
-        if self.port.iter().any(tcp) {
-            other.port.retain(|word| !tcp(word));
-        }
-        if !self.port.iter().all(tcp) {
-            other.port.retain(tcp);
-        }
-        self.port.append(&mut other.port);
-        if self.port_ip.is_empty() {
-            self.port_ip = other.port_ip;
-        }
-        if self.kernel_get.is_empty() {
-            self.kernel_get = other.kernel_get;
-        }
-        if self.listen.is_empty() {
-            self.listen = other.listen;
-        }
-        if self.extended.is_empty() {
-            self.extended = other.extended;
-        }
-        if self.verbose == 0 {
-            self.verbose = other.verbose;
+        ports::merge(&mut self.port, &mut other.port);
+        for (mine, theirs) in self.values_mut().into_iter().zip(other.values()) {
+            mine.or(theirs.clone());
         }
         self
     }
-}
 
-/// One or several values: commas may be part of them.
-mod words {
-    use super::Word;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Words {
-        Several(Vec<Word>),
-        One(Word),
+    /// Says the defaults of those whose names are `wanted`.
+    pub(super) fn complete(&mut self, wanted: impl Fn(&str) -> bool) {
+        let values = self.values_mut().into_iter().filter(|value| wanted(&value.declared.name));
+        values.for_each(Value::complete);
     }
 
-    pub fn serialize<S: Serializer>(words: &[Word], serializer: S) -> Result<S::Ok, S::Error> {
-        match words {
-            [word] => word.serialize(serializer),
-            _ => words.serialize(serializer),
+    pub(super) fn make_paths_absolute(&mut self) {
+        self.values_mut().into_iter().for_each(Value::make_absolute);
+    }
+
+    fn of_environment() -> Result<Self, UsageError> {
+        let mut options = Self::default();
+        for value in options.values_mut() {
+            let name = value.declared.variable();
+            match std::env::var(&name) {
+                Ok(text) => value.set(text),
+                Err(std::env::VarError::NotPresent) => {}
+                Err(error) => return Err(UsageError(format!("{name}: {error}"))),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The command line of `serve`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub options: Options,
+    /// TOML file with these options by their long names
+    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true)]
+    pub config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and end
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+impl Arguments {
+    /// Returns the options of the command line, the environment and the file, in this order.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has something in it that is no option.
+    pub fn options(self) -> Result<Options, UsageError> {
+        let options = self.options.or(Options::of_environment()?);
+        match self.config {
+            Some(path) => Ok(options.or(read(&path)?)),
+            None => Ok(options),
         }
     }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Word>, D::Error> {
-        Words::deserialize(from).map(|words| match words {
-            Words::Several(words) => words,
-            Words::One(word) => vec![word],
-        })
-    }
 }
 
-/// A list in TOML, or one text with commas.
-mod list {
-    use super::Word;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(words: &[Word], serializer: S) -> Result<S::Ok, S::Error> {
-        words.serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Word>, D::Error> {
-        Word::deserialize(from).map(|word| vec![word])
-    }
+fn read(path: &Path) -> Result<Options, UsageError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError(format!("cannot read --config {shown}: {error}")))?;
+    toml::from_str(&text).map_err(|error| UsageError(format!("--config {shown}: {error}")))
 }

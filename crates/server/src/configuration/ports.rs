@@ -7,10 +7,8 @@ use std::ops::Range;
 
 use micanite_net::bypass::PortName;
 
-use super::checks::number;
-use super::{Options, UsageError, Word};
+use super::{Options, UsageError, Value};
 
-const NAME: &str = "-p/--port";
 /// The UDP port of the first worker, unless `--native` says another one.
 pub(super) const NATIVE_PORT_DEFAULT: i64 = 11300;
 
@@ -40,32 +38,35 @@ pub struct PortSettings {
     pub workers: Range<usize>,
 }
 
-fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T, UsageError> {
-    Err(UsageError(format!("{name}: {what}")))
+/// Returns the words of `--port`, which may stand in one, with spaces.
+fn words(port: &Value) -> impl Iterator<Item = &str> {
+    port.words().iter().flat_map(|word| word.split_whitespace())
 }
 
-/// Words of `--port`, which may stand in one, with spaces.
-fn words(options: &Options) -> impl Iterator<Item = &str> {
-    options.port.iter().flat_map(|word| word.0.split_whitespace())
+/// Takes from the other what is not said: a TCP port and a port around the kernel are different things to
+/// say, perhaps in one word.
+pub(super) fn merge(port: &mut Value, other: &mut Value) {
+    let is_tcp = |word: &str| word.parse::<i64>().is_ok();
+    let (has_tcp, has_bypass) = (words(port).any(is_tcp), words(port).any(|word| !is_tcp(word)));
+    let taken = words(other).filter(|word| if is_tcp(word) { !has_tcp } else { !has_bypass });
+    let all = words(port).chain(taken).map(String::from).collect();
+    port.set_words(all);
 }
 
 /// The port of TCP, if one is named; the last of several.
 pub(super) fn tcp(options: &Options) -> Result<Option<i64>, UsageError> {
     let mut port = None;
-    for word in words(options).filter(|word| word.parse::<PortName>().is_err()) {
+    for word in words(&options.port).filter(|word| word.parse::<PortName>().is_err()) {
         port = match word.parse() {
             Ok(number) if (-1..=65535).contains(&number) => Some(number),
             _ if word.starts_with("xdp") || word.starts_with("dpdk") => {
-                return wrong(NAME, format!("'{word}' is not xdp:INTERFACE or dpdk:DEVICE"));
+                return Err(options.port.wrong(format!("'{word}' is not xdp:INTERFACE or dpdk:DEVICE")));
             }
             _ => {
-                return wrong(
-                    NAME,
-                    format!(
-                        "'{word}' is no port: 1 to 65535, 0 for none, -1 for a free one; \
-                         xdp:INTERFACE or dpdk:DEVICE around the kernel"
-                    ),
-                );
+                return Err(options.port.wrong(format!(
+                    "'{word}' is no port: 1 to 65535, 0 for none, -1 for a free one; \
+                     xdp:INTERFACE or dpdk:DEVICE around the kernel"
+                )));
             }
         };
     }
@@ -74,7 +75,7 @@ pub(super) fn tcp(options: &Options) -> Result<Option<i64>, UsageError> {
 
 /// The ports around the kernel, as they are named.
 pub(super) fn names(options: &Options) -> Vec<PortName> {
-    words(options).flat_map(str::parse).collect()
+    words(&options.port).flat_map(str::parse).collect()
 }
 
 /// Checks them and what is said of them, if there are any.
@@ -82,42 +83,37 @@ pub(super) fn bypass(options: &Options, threads: usize) -> Result<Option<BypassS
     let names = names(options);
     let is_dpdk = |name: &PortName| matches!(name, PortName::Dpdk { .. });
     let (some_dpdk, all_dpdk) = (names.iter().any(is_dpdk), names.iter().all(is_dpdk));
-    for (option, given, has_port, kind) in [
-        ("--port-ip", !options.port_ip.is_empty(), !names.is_empty(), "xdp: or dpdk:"),
-        ("--port-gateway", options.port_gateway.is_some(), some_dpdk, "dpdk:"),
-        ("--port-busy-poll", options.port_busy_poll.is_some(), !all_dpdk, "xdp:"),
-        ("--dpdk-args", options.dpdk_args.is_some(), some_dpdk, "dpdk:"),
+    for (option, has_port, kind) in [
+        (&options.port_ip, !names.is_empty(), "xdp: or dpdk:"),
+        (&options.port_gateway, some_dpdk, "dpdk:"),
+        (&options.port_busy_poll, !all_dpdk, "xdp:"),
+        (&options.dpdk_args, some_dpdk, "dpdk:"),
     ] {
-        if given && !has_port {
-            return wrong(option, format!("there is no --port {kind}... that it is for"));
+        if option.is_said() && !has_port {
+            return Err(option.wrong(format!("there is no --port {kind}... that it is for")));
         }
     }
     if names.is_empty() {
         return Ok(None);
     }
     if let Some(name) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
-        return wrong("--port", format!("{} is named twice", names[name]));
+        return Err(options.port.wrong(format!("{} is named twice", names[name])));
     }
     if names.len() > threads {
         let (ports, workers) = (names.len(), count(threads, "worker"));
-        return wrong("--port", format!("{ports} ports for {workers} (-t): each needs one"));
+        return Err(options.port.wrong(format!("{ports} ports for {workers} (-t): each needs one")));
     }
-    let addresses = addresses(options, &names)?;
+    let addresses = addresses(&options.port_ip, &names).map_err(|what| options.port_ip.wrong(what))?;
     let shares = shares(threads, names.len());
     let ports = names.into_iter().zip(addresses).zip(shares);
-    let gateway = match &options.port_gateway {
-        None => None,
-        Some(Word(text)) => match text.parse() {
-            Ok(ip) => Some(ip),
-            Err(_) => return wrong("--port-gateway", format!("'{text}' is no IP address")),
-        },
-    };
-    let arguments = options.dpdk_args.as_ref().map_or("", |word| &word.0);
-    let busy_poll = &options.port_busy_poll;
+    let gateway = options.port_gateway.text().map(|text| {
+        text.parse().map_err(|_| options.port_gateway.wrong(format!("'{text}' is no IP address")))
+    });
+    let arguments = options.dpdk_args.text().unwrap_or_default();
     Ok(Some(BypassSettings {
         ports: ports.map(|((name, addresses), workers)| PortSettings { name, addresses, workers }).collect(),
-        gateway,
-        busy_poll_us: number("--port-busy-poll", busy_poll, 0, 0, 1_000_000)? as u32,
+        gateway: gateway.transpose()?,
+        busy_poll_us: options.port_busy_poll.number()? as u32,
         dpdk_arguments: arguments.split_whitespace().map(String::from).collect(),
         memory_bytes: 0,
     }))
@@ -125,52 +121,41 @@ pub(super) fn bypass(options: &Options, threads: usize) -> Result<Option<BypassS
 
 /// The native port of the first worker, as given, over ports around the kernel.
 pub(super) fn native_port(options: &Options) -> Result<i64, UsageError> {
-    match options.native.as_ref().map(|word| word.0.as_str()) {
-        None => Ok(NATIVE_PORT_DEFAULT),
-        Some("0") => wrong(
-            "--native",
-            "0 turns off what --port xdp:... and dpdk:... are for: leave one of the two out",
-        ),
-        Some("-1") => wrong(
-            "--native",
+    let option = &options.native;
+    if !option.is_said() {
+        return Ok(NATIVE_PORT_DEFAULT);
+    }
+    match option.port()? {
+        0 => {
+            Err(option
+                .wrong("0 turns off what --port xdp:... and dpdk:... are for: leave one of the two out"))
+        }
+        -1 => Err(option.wrong(
             "with --port xdp:... or dpdk:... nobody knows which ports are free: \
              name that of the first worker (11300 if you say nothing)",
-        ),
-        Some(text) => match text.parse() {
-            Ok(port) if (1..=65535).contains(&port) => Ok(port),
-            _ => wrong("--native", format!("'{text}' is no port: 1 to 65535")),
-        },
+        )),
+        port => Ok(port),
     }
 }
 
 /// Whose address is whose: a word of `--port-ip` for each port, or all of them for the only one.
-fn addresses(options: &Options, names: &[PortName]) -> Result<Vec<Vec<(IpAddr, u8)>>, UsageError> {
-    const NAME: &str = "--port-ip";
-    let of = |word: &Word| {
-        let parts = word.0.split([',', ' ']).filter(|part| !part.is_empty());
+fn addresses(option: &Value, names: &[PortName]) -> Result<Vec<Vec<(IpAddr, u8)>>, String> {
+    let of = |word: &String| {
+        let parts = word.split([',', ' ']).filter(|part| !part.is_empty());
         parts.map(address).collect::<Result<Vec<_>, _>>()
     };
-    let mut lists = Vec::new();
-    for word in &options.port_ip {
-        lists.push(of(word).or_else(|what| wrong(NAME, what))?);
-    }
+    let mut lists = option.words().iter().map(of).collect::<Result<Vec<_>, _>>()?;
     if names.len() == 1 {
         lists = vec![lists.concat()];
     } else if lists.is_empty() {
         lists = vec![Vec::new(); names.len()];
     } else if lists.len() != names.len() {
         let (lists, ports) = (lists.len(), names.len());
-        return wrong(
-            NAME,
-            format!("it is given {lists} times for {ports} ports: once for each, in their order"),
-        );
+        return Err(format!("it is given {lists} times for {ports} ports: once for each, in their order"));
     }
     for (name, list) in names.iter().zip(&lists) {
         if list.is_empty() && matches!(name, PortName::Dpdk { .. }) {
-            return wrong(
-                NAME,
-                format!("{name} has no addresses of its own: say which, such as 10.0.0.2/24"),
-            );
+            return Err(format!("{name} has no addresses of its own: say which, such as 10.0.0.2/24"));
         }
     }
     Ok(lists)
@@ -203,34 +188,6 @@ fn count(number: usize, what: &str) -> String {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
     }
-}
-
-/// The options that lead to these settings, into the others.
-pub(super) fn write(bypass: Option<&BypassSettings>, options: &mut Options) {
-    let Some(bypass) = bypass else {
-        return;
-    };
-    let names = bypass.ports.iter().map(|port| Word(port.name.to_string()));
-    options.port.extend(names);
-    if bypass.ports.iter().any(|port| !port.addresses.is_empty()) {
-        let list = |port: &PortSettings| {
-            let words = port.addresses.iter();
-            let words: Vec<_> = words.map(|(ip, bits)| format!("{ip}/{bits}")).collect();
-            Word(words.join(","))
-        };
-        options.port_ip = bypass.ports.iter().map(list).collect();
-    }
-    options.port_gateway = bypass.gateway.map(|ip| Word(ip.to_string()));
-    if bypass.busy_poll_us > 0 {
-        options.port_busy_poll = Some(Word(bypass.busy_poll_us.to_string()));
-    }
-    if !bypass.dpdk_arguments.is_empty() {
-        options.dpdk_args = Some(Word(bypass.dpdk_arguments.join(" ")));
-    }
-    // They are of the kernel's sockets.
-    options.native_gro = None;
-    options.native_queue = None;
-    options.native_busy_poll = None;
 }
 
 #[cfg(test)]

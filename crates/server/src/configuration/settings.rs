@@ -9,17 +9,19 @@ use micanite_control::size::exact;
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
+use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
-use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
+use super::checks;
 use super::extended::{self, Extended};
 use super::io::IoSettings;
 use super::kernel_get::{self, KernelGetSettings};
 use super::memcached::{Binding, Switches};
-use super::ports::{self, BypassSettings};
+use super::options::ITEM_BYTES_MAX;
+use super::ports::BypassSettings;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
-use super::{Options, UsageError, Word};
-use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
+use super::{Options, UsageError};
+use crate::limits::THREADS_MAX;
 
 /// Where TCP is listened on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +147,8 @@ pub struct Settings {
     pub udp: Option<UdpSettings>,
     /// GETs answered in the kernel, if they are to be.
     pub kernel_get: Option<KernelGetSettings>,
+    /// Options that were given, with absolute paths.
+    pub(super) said: Options,
 }
 
 impl Settings {
@@ -158,77 +162,68 @@ impl Settings {
     /// # Errors
     /// The first option that is wrong, in a sentence.
     pub fn of(options: &Options, cores: usize) -> Result<Self, UsageError> {
-        let threads = number("-t/--threads", &options.threads, cores, 1, THREADS_MAX)?;
-        let memory_bytes = checks::memory_limit(options)?;
+        let mut said = options.clone();
+        said.make_paths_absolute();
+        let options = &said;
+        let threads = match options.threads.is_said() {
+            true => options.threads.number()?,
+            false => cores.clamp(1, THREADS_MAX),
+        };
         let semantics = checks::semantics(options)?;
+        let extended = Extended::of(&options.extended)?;
         let mut settings = Self {
             listen: checks::listen(options)?,
-            unix_socket: options.unix_socket.as_ref().map(|word| (&word.0).into()),
-            unix_mode: checks::unix_mode(options)?,
-            memory_bytes,
+            unix_socket: options.unix_socket.text().map(PathBuf::from),
+            unix_mode: checks::unix_mode(&options.unix_mask)?,
+            memory_bytes: options.memory_limit.number()?,
             threads,
-            connections_max: number(
-                "-c/--max-connections",
-                &options.max_connections,
-                1024,
-                1,
-                CONNECTIONS_MAX,
-            )?,
+            connections_max: options.max_connections.number()?,
             item_bytes_max: 0,
-            turn_requests_max: number(
-                "-R/--max-requests-per-event",
-                &options.max_requests_per_event,
-                64,
-                1,
-                TURN_REQUESTS_MAX,
-            )? as u32,
-            backlog: number("-b/--listen-backlog", &options.listen_backlog, 1024, 1, i32::MAX as usize)?
-                as u32,
-            verbosity: options.verbose.min(3),
-            extended: Extended::of(&options.extended)?,
-            user: options.user.as_ref().map(|word| word.0.clone()),
-            pidfile: options.pidfile.as_ref().map(|word| absolute(&word.0)),
-            daemon: options.daemon.unwrap_or(false),
-            shutdown_enabled: options.enable_shutdown.unwrap_or(false),
-            item_bytes_hint: match &options.item_size {
-                None => None,
-                word => Some(number("--item-size", word, 0, 2, ITEM_BYTES_MAX)?),
+            turn_requests_max: options.max_requests_per_event.number()? as u32,
+            idle_timeout_ms: extended.number("idle_timeout").unwrap_or(0).saturating_mul(1000),
+            backlog: options.listen_backlog.number()? as u32,
+            verbosity: options.verbose.parse::<u8>()?.min(3),
+            user: options.user.text().map(String::from),
+            pidfile: options.pidfile.path()?,
+            daemon: options.daemon.is_on()?,
+            shutdown_enabled: options.enable_shutdown.is_on()?,
+            item_bytes_hint: match options.item_size.is_said() {
+                true => Some(options.item_size.number()?),
+                false => None,
             },
             semantics,
-            access: checks::access(options)?,
-            eviction: checks::eviction(options, semantics)?,
-            namespace_delimiter: checks::namespace_delimiter(options)?,
-            balance: checks::balance(options)?,
-            image: checks::image(options)?,
-            control_socket: checks::control_socket(options)?,
-            drain: Duration::from_secs(
-                number("--drain-seconds", &options.drain_seconds, 5, 0, 86_400)? as u64
-            ),
-            admin: checks::admin(options)?,
+            access: options.access.parse()?,
+            eviction: checks::eviction(&options.eviction, semantics)?,
+            namespace_delimiter: checks::namespace_delimiter(&options.namespace_delimiter)?,
+            balance: options.balance.parse()?,
+            image: checks::path_or_none(&options.image)?,
+            control_socket: checks::control_socket(&options.control_socket)?,
+            drain: Duration::from_secs(options.drain_seconds.number()? as u64),
+            admin: admin::admin(options.admin.text().unwrap_or_default())
+                .map_err(|what| options.admin.wrong(what))?,
             value_buffer_bytes: 0,
-            io: checks::io(options)?,
-            hash_seed: checks::hash_seed(options)?,
-            prefetch: !options.no_prefetch.unwrap_or(false),
-            idle_timeout_ms: 0,
+            io: IoSettings { choice: options.io.parse()?, refused: None },
+            hash_seed: checks::hash_seed(&options.hash_seed)?,
+            prefetch: !options.no_prefetch.is_on()?,
             native: None,
             udp: None,
             kernel_get: None,
             tls: None,
             auth: auth::auth(options)?,
-            unauthenticated: Unauthenticated::of(options)?,
-            watcher_bytes: 0,
+            unauthenticated: Unauthenticated::of(&options.allow_unauthenticated)?,
+            watcher_bytes: extended::watcher_bytes(&extended, &options.extended)?,
+            extended,
             switches: Switches::of(options)?,
+            said: Options::default(),
         };
-        settings.watcher_bytes = extended::watcher_bytes(&settings.extended)?;
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
-        let idle_timeout_s = settings.extended.number("idle_timeout").unwrap_or(0);
-        settings.idle_timeout_ms = idle_timeout_s.saturating_mul(1000);
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;
         settings.kernel_get = kernel_get::kernel_get(options, &settings)?;
-        settings.item_bytes_max = checks::max_item_size(options, &settings)?;
-        settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
+        settings.item_bytes_max = checks::max_item_size(&options.max_item_size, &settings)?;
+        settings.value_buffer_bytes = checks::value_buffers(&options.value_buffers, settings.item_bytes_max)?;
+        settings.said = said;
         Ok(settings)
     }
 
@@ -274,101 +269,35 @@ impl Settings {
         self.native.as_ref()?.bypass.as_ref()
     }
 
-    /// [`Self::options`] for others to read: the seed of the key hash is not among them.
+    /// Returns [`Self::options`] for others to read: the seed of the key hash is not among them.
     pub fn public_options(&self) -> Options {
-        Options { hash_seed: None, ..self.options() }
+        let mut options = self.options();
+        options.hash_seed.clear();
+        options
     }
 
-    /// The options that lead to these settings, each of them said.
+    /// Returns options that lead to these settings: those that were given, and the defaults of all others.
     pub fn options(&self) -> Options {
-        let word = |text: String| Some(Word(text));
-        let native =
-            |text: fn(&NativeSettings) -> String| self.native.as_ref().map(|native| Word(text(native)));
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Word(path.display().to_string()));
-        let mut options = Options {
-            port: vec![Word(self.listen.port.to_string())],
-            port_ip: Vec::new(),
-            port_gateway: None,
-            port_busy_poll: None,
-            dpdk_args: None,
-            listen: self.listen.words.iter().cloned().map(Word).collect(),
-            unix_socket: path(&self.unix_socket),
-            unix_mask: word(format!("0{:o}", self.unix_mode)),
-            memory_limit: word(exact(self.memory_bytes)),
-            threads: word(self.threads.to_string()),
-            max_connections: word(self.connections_max.to_string()),
-            max_item_size: word(exact(self.item_bytes_max)),
-            max_requests_per_event: word(self.turn_requests_max.to_string()),
-            listen_backlog: word(self.backlog.to_string()),
-            verbose: self.verbosity,
-            udp_port: word(self.udp.as_ref().map_or(0, |udp| udp.port).to_string()),
-            udp_allow: self.udp.as_ref().map(|udp| Word(udp.allow.to_string())),
-            extended: self.extended.options(),
-            auth_file: auth::file(self.auth.as_ref()),
-            enable_sasl: self.auth.as_ref().map(|auth| auth.sasl),
-            allow_unauthenticated: self.unauthenticated.word(),
-            enable_ssl: self.tls.is_some().then_some(true),
-            tls_cert: tls::file(self.tls.as_ref().map(|tls| &tls.options.chain)),
-            tls_key: tls::file(self.tls.as_ref().and_then(|tls| tls.options.key.as_ref())),
-            tls_client_ca: match &self.tls {
-                // It asks for certificates, unless a number of -o says otherwise.
-                Some(tls) if tls.verify_mode > 0 || self.extended.has("ssl_verify_mode") => {
-                    tls::file(tls.options.client_authorities.as_ref())
-                }
-                _ => None,
-            },
-            user: self.user.clone().map(Word),
-            pidfile: path(&self.pidfile),
-            daemon: Some(self.daemon),
-            enable_shutdown: Some(self.shutdown_enabled),
-            protocol: (self.switches.binding != Binding::Auto)
-                .then(|| Word(self.switches.binding.name().into())),
-            disable_flush_all: Some(self.switches.no_flush),
-            disable_dumping: Some(self.switches.no_dump),
-            disable_watch: Some(self.switches.no_watch),
-            lock_memory: Some(self.switches.lock_memory),
-            enable_coredumps: Some(self.switches.coredumps),
-            disable_cas: self.switches.has_no_effect("-C"),
-            enable_largepages: self.switches.has_no_effect("-L"),
-            // Any number has no effect.
-            slab_growth_factor: self.switches.has_no_effect("-f").map(|_| Word("1.25".into())),
-            slab_min_size: self.switches.has_no_effect("-n").map(|_| Word("48".into())),
-            napi_ids: self.switches.has_no_effect("-N").map(|_| Word("1".into())),
-            memory_file: None,
-            item_size: self.item_bytes_hint.map(|bytes| Word(bytes.to_string())),
-            semantics: word(self.semantics.name().into()),
-            disable_evictions: None,
-            access: word(self.access.name().into()),
-            // To say one of a store is a mistake.
-            eviction: (self.semantics == Semantics::Cache).then(|| Word(self.eviction.name().into())),
-            namespace_delimiter: word(char::from(self.namespace_delimiter).into()),
-            balance: word(self.balance.name().into()),
-            image: path(&self.image),
-            control_socket: match &self.control_socket {
-                ControlSocket::Derived => None,
-                ControlSocket::At(path) => Some(Word(path.display().to_string())),
-                ControlSocket::None => word("none".into()),
-            },
-            drain_seconds: word(self.drain.as_secs().to_string()),
-            admin: word(self.admin.map_or("none".into(), |address| address.to_string())),
-            value_buffers: word(exact(self.value_buffer_bytes)),
-            io: word(self.io.choice.name().into()),
-            hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
-            no_prefetch: (!self.prefetch).then_some(true),
-            native: word(self.native.as_ref().map_or(0, |native| native.port).to_string()),
-            kernel_get: Vec::new(),
-            kernel_get_mode: None,
-            kernel_get_pin: None,
-            kernel_get_spread: None,
-            native_payload: native(|native| native.payload_bytes.to_string()),
-            native_gro: native(|native| if native.gro { "on" } else { "off" }.into()),
-            native_queue: native(|native| exact(native.queue_bytes)),
-            native_busy_poll: native(|native| native.busy_poll_us.to_string()),
-            config: None,
-            print_config: false,
-        };
-        ports::write(self.bypass(), &mut options);
-        kernel_get::write(self.kernel_get.as_ref(), &mut options);
+        let mut options = self.said.clone();
+        // Defaults that follow from other options, and what the machine made of the settings.
+        options.port.set(self.listen.port);
+        options.port.extend(self.bypass().iter().flat_map(|bypass| &bypass.ports).map(|port| &port.name));
+        options.memory_limit.set(exact(self.memory_bytes));
+        options.threads.set(self.threads);
+        options.max_connections.set(self.connections_max);
+        options.max_item_size.set(exact(self.item_bytes_max));
+        options.value_buffers.set(exact(self.value_buffer_bytes));
+        options.semantics.set(self.semantics.name());
+        options.enable_ssl.set(self.tls.is_some());
+        options.native.set(self.native.as_ref().map_or(0, |native| native.port));
+        let has_kernel_sockets = self.native.as_ref().is_some_and(|native| native.bypass.is_none());
+        options.complete(|name| match name.split('-').next() {
+            Some("eviction") => self.semantics == Semantics::Cache,
+            Some("kernel") => self.kernel_get.is_some(),
+            Some("port") => false,
+            Some("native") => has_kernel_sockets,
+            _ => true,
+        });
         options
     }
 }

@@ -7,16 +7,20 @@ use micanite_control::size;
 
 use micanite_engine::{Access, Semantics};
 
-use super::{Options, Settings, UsageError, Word};
+use super::{Arguments, Options, Settings, UsageError};
 
-fn options(arguments: &str) -> Result<Options, String> {
-    let command = Options::augment_args(Command::new("serve").args_override_self(true));
-    let words = std::iter::once("serve").chain(arguments.split_whitespace());
-    let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
-    Options::from_arg_matches(&matches).map_err(|error| error.to_string())
+pub fn options(arguments: &str) -> Result<Options, String> {
+    parse(arguments).map(|arguments| arguments.options)
 }
 
-fn settings(arguments: &str) -> Result<Settings, String> {
+fn parse(arguments: &str) -> Result<Arguments, String> {
+    let command = Arguments::augment_args(Command::new("serve").args_override_self(true));
+    let words = std::iter::once("serve").chain(arguments.split_whitespace());
+    let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())
+}
+
+pub fn settings(arguments: &str) -> Result<Settings, String> {
     Settings::of(&options(arguments)?, 3).map_err(|UsageError(text)| text)
 }
 
@@ -119,7 +123,7 @@ fn wrong_values_are_named() {
         ("--native 65535 -t 2", "the last port would be 65536"),
         ("--native 9000 --native-payload 100", "1232 to 65507"),
         ("--native 9000 --native-queue 1", "4k to 1g"),
-        ("--native 9000 --native-gro maybe", "neither on nor off"),
+        ("--native 9000 --native-gro maybe", "none of on, off"),
         ("--native 9000 --native-busy-poll x", "no number"),
         ("-l 127.0.0.1:x", "-l/--listen"),
         ("-c 0", "-c/--max-connections"),
@@ -181,7 +185,7 @@ fn a_file_fills_in_what_is_not_said() {
     std::fs::write(&path, text).unwrap();
     let from = |arguments: &str| {
         let arguments = format!("{arguments} --config {}", path.display());
-        options(&arguments).unwrap().with_file()
+        parse(&arguments).unwrap().options()
     };
     let settings = Settings::of(&from("-t 1").unwrap(), 3).unwrap();
     assert_eq!((settings.listen.port, settings.threads, settings.memory_bytes), (5, 1, 2 << 30));
@@ -212,9 +216,10 @@ fn what_is_printed_leads_to_the_same_settings() {
         "-Z -o ssl_chain_cert=/c,ssl_ca_cert=/a",
     ] {
         let first = settings(arguments).unwrap();
-        let text = toml::to_string(&first.options()).unwrap();
-        let again: Options = toml::from_str(&text).unwrap();
-        assert_eq!(Settings::of(&again, 1).unwrap(), first, "{text}");
+        let text = first.options().to_string();
+        let again = Settings::of(&toml::from_str(&text).unwrap(), 1).unwrap();
+        assert_eq!(again.options(), first.options(), "{text}");
+        assert_eq!(Settings { said: first.said.clone(), ..again }, first, "{text}");
     }
 }
 
@@ -247,7 +252,7 @@ fn the_engine_is_told() {
 #[test]
 fn a_word_is_any_toml_value() {
     let read: Options = toml::from_str("port = '11'\nmemory-limit = 5").unwrap();
-    assert_eq!((read.port, read.memory_limit), (vec![Word("11".into())], Some(Word("5".into()))));
+    assert_eq!((read.port.text(), read.memory_limit.text()), (Some("11"), Some("5")));
 }
 
 #[test]
@@ -271,12 +276,12 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
     assert_eq!((ports[0].addresses.len(), ports[1].addresses.len()), (2, 1));
     let dpdk = "--port dpdk:net_memif0,role=server --port-ip 10.0.0.1/24 --port-gateway 10.0.0.9";
     let mut options = options(dpdk).unwrap();
-    options.dpdk_args = Some(Word("--no-huge  -m 64".into()));
+    options.dpdk_args.set("--no-huge  -m 64");
     let dpdk = Settings::of(&options, 3).unwrap();
     let bypass = dpdk.bypass().unwrap();
     assert_eq!(bypass.dpdk_arguments, ["--no-huge", "-m", "64"]);
     for settings in [both, alone, two, dpdk] {
-        let text = toml::to_string(&settings.options()).unwrap();
+        let text = settings.options().to_string();
         let read = Settings::of(&toml::from_str(&text).unwrap(), 3).unwrap();
         assert_eq!(read.bypass(), settings.bypass(), "{text}");
         assert_eq!(read.listen, settings.listen, "{text}");
@@ -290,16 +295,16 @@ fn the_command_line_and_a_file_may_each_say_one_of_the_two_ports() {
         [("", ["7", "xdp:a"]), ("-p 5", ["5", "xdp:a"]), ("--port xdp:b", ["xdp:b", "7"])]
     {
         let both = options(arguments).unwrap().or(file());
-        assert_eq!(both.port, words.map(|word| Word(word.into())), "{arguments}");
+        assert_eq!(both.port.words(), words, "{arguments}");
     }
 }
 
 #[test]
 fn both_ports_in_one_word_are_not_overruled_by_a_file() {
-    let environment = options("").unwrap();
-    let environment = Options { port: vec![Word("5 xdp:b".into())], ..environment };
+    let mut environment = Options::default();
+    environment.port.set("5 xdp:b");
     let both = environment.or(toml::from_str("port = '7 xdp:a'").unwrap());
-    assert_eq!(both.port, ["5", "xdp:b"].map(|word| Word(word.into())));
+    assert_eq!(both.port.words(), ["5", "xdp:b"]);
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! TLS: memcached's `-Z` and the words `ssl_...` of `-o`, and the same by plain names.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use micanite_net::tls::{ClientCertificates, TlsOptions};
 
 use super::checks::absolute;
 use super::extended::Extended;
 use super::settings::Listen;
-use super::{Options, UsageError, Word};
+use super::{Options, UsageError, Value};
 
 /// What one listener speaks, if TLS is enabled at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,21 +63,25 @@ pub(super) fn tls(
     extended: &Extended,
     listen: &Listen,
 ) -> Result<Option<TlsSettings>, UsageError> {
-    if !options.enable_ssl.unwrap_or(options.tls_cert.is_some()) {
+    let is_wanted = match options.enable_ssl.is_said() {
+        true => options.enable_ssl.is_on()?,
+        false => options.tls_cert.is_said(),
+    };
+    if !is_wanted {
         return refuse_without(options, extended, listen);
     }
-    let path = |plain: &Option<Word>, word: &str| match plain {
-        Some(Word(text)) => Some(absolute(text)),
-        None => extended.text(word).map(absolute),
+    let path = |option: &Value, word: &str| match option.path() {
+        Ok(None) => Ok(extended.text(word).map(absolute)),
+        path => path,
     };
-    let Some(chain) = path(&options.tls_cert, "ssl_chain_cert") else {
+    let Some(chain) = path(&options.tls_cert, "ssl_chain_cert")? else {
         let what = "a certificate is missing: --tls-cert FILE (or -o ssl_chain_cert=FILE)";
-        return wrong("-Z/--enable-ssl", what);
+        return Err(options.enable_ssl.wrong(what));
     };
     if listen.addresses.is_empty() {
-        return wrong("-Z/--enable-ssl", "TLS needs a TCP port (-p)");
+        return Err(options.enable_ssl.wrong("TLS needs a TCP port (-p)"));
     }
-    let client_authorities = path(&options.tls_client_ca, "ssl_ca_cert");
+    let client_authorities = path(&options.tls_client_ca, "ssl_ca_cert")?;
     let verify_mode = verify_mode(options, extended)?;
     let clients = match verify_mode {
         0 => ClientCertificates::None,
@@ -101,7 +104,7 @@ pub(super) fn tls(
     Ok(Some(TlsSettings {
         options: TlsOptions {
             chain,
-            key: path(&options.tls_key, "ssl_key"),
+            key: path(&options.tls_key, "ssl_key")?,
             client_authorities,
             clients,
             only_1_3: only_1_3(extended)?,
@@ -119,10 +122,9 @@ fn refuse_without(
     listen: &Listen,
 ) -> Result<Option<TlsSettings>, UsageError> {
     let without = "has no effect without -Z/--enable-ssl";
-    let given = [&options.tls_cert, &options.tls_key, &options.tls_client_ca];
-    for (option, name) in given.into_iter().zip(["--tls-cert", "--tls-key", "--tls-client-ca"]) {
-        if option.is_some() {
-            return wrong(name, without);
+    for option in [&options.tls_cert, &options.tls_key, &options.tls_client_ca] {
+        if option.is_said() {
+            return Err(option.wrong(without));
         }
     }
     for name in ["ssl_chain_cert", "ssl_key", "ssl_ca_cert", "ssl_verify_mode"] {
@@ -142,7 +144,7 @@ fn refuse_without(
 /// Naming the authorities of clients by `--tls-client-ca` asks for a certificate.
 fn verify_mode(options: &Options, extended: &Extended) -> Result<u8, UsageError> {
     match extended.number("ssl_verify_mode") {
-        None => Ok(if options.tls_client_ca.is_some() { 2 } else { 0 }),
+        None => Ok(if options.tls_client_ca.is_said() { 2 } else { 0 }),
         Some(mode @ 0..=3) => Ok(mode as u8),
         Some(mode) => {
             let what = "0 (none), 1 (request), 2 (require) or 3 (once)";
@@ -165,11 +167,6 @@ fn check_format(extended: &Extended) -> Result<(), UsageError> {
         None | Some("1" | "PEM" | "pem") => Ok(()),
         Some(text) => wrong("-o ssl_keyformat", format!("'{text}': only PEM is read")),
     }
-}
-
-/// The files as they were given, for printing.
-pub(super) fn file(path: Option<&PathBuf>) -> Option<Word> {
-    path.map(|path| Word(path.display().to_string()))
 }
 
 impl Listen {
@@ -213,13 +210,13 @@ impl Listen {
 mod tests {
     use super::*;
 
-    fn settings(options: &Options) -> super::super::Settings {
-        super::super::Settings::of(options, 1).unwrap()
+    fn settings(arguments: &str) -> super::super::Settings {
+        super::super::tests::settings(arguments).unwrap()
     }
 
     /// What an address is marked with that a supervisor listens at.
-    fn mark(options: &Options, there: &str) -> ListenTls {
-        let mut settings = settings(options);
+    fn mark(arguments: &str, there: &str) -> ListenTls {
+        let mut settings = settings(arguments);
         let clients = settings.tls.as_ref().map_or(ClientCertificates::None, |tls| tls.options.clients);
         settings.listen.move_to(vec![there.parse().unwrap()], clients);
         settings.listen.tls[0]
@@ -229,19 +226,14 @@ mod tests {
     #[test]
     fn unnamed_addresses_ask_for_certificates_if_the_default_does() {
         for (named, ca, expected) in [
-            ("notls:10.0.0.1:1", Some("a"), ListenTls::Default),
-            ("btls:10.0.0.1:1", Some("a"), ListenTls::Default),
-            ("notls:10.0.0.1:1", None, ListenTls::Plain),
-            ("btls:10.0.0.1:1", None, ListenTls::Basic),
+            ("notls:10.0.0.1:1", "--tls-client-ca a", ListenTls::Default),
+            ("btls:10.0.0.1:1", "--tls-client-ca a", ListenTls::Default),
+            ("notls:10.0.0.1:1", "", ListenTls::Plain),
+            ("btls:10.0.0.1:1", "", ListenTls::Basic),
         ] {
-            let options = Options {
-                listen: vec![Word(named.into())],
-                tls_cert: Some(Word("c".into())),
-                tls_client_ca: ca.map(|file| Word(file.into())),
-                ..Options::default()
-            };
-            assert_eq!(mark(&options, "10.0.0.1:9"), expected, "{named} {ca:?}");
-            assert_eq!(mark(&options, "10.0.0.1:1"), settings(&options).listen.tls[0]);
+            let arguments = format!("-l {named} --tls-cert c {ca}");
+            assert_eq!(mark(&arguments, "10.0.0.1:9"), expected, "{arguments}");
+            assert_eq!(mark(&arguments, "10.0.0.1:1"), settings(&arguments).listen.tls[0]);
         }
     }
 
@@ -255,12 +247,7 @@ mod tests {
             // A supervisor may listen elsewhere.
             ("notls:10.0.0.1:1,btls:10.0.0.1:2", true),
         ] {
-            let settings = settings(&Options {
-                listen: vec![Word(named.into())],
-                tls_cert: Some(Word("c".into())),
-                tls_client_ca: Some(Word("a".into())),
-                ..Options::default()
-            });
+            let settings = settings(&format!("-l {named} --tls-cert c --tls-client-ca a"));
             let tls = settings.tls.unwrap();
             assert_eq!(tls.requires_certificates(&settings.listen), expected, "{named}");
         }
@@ -268,14 +255,9 @@ mod tests {
 
     #[test]
     fn other_addresses_keep_their_marks() {
-        let options = Options {
-            listen: vec![Word("mtls:10.0.0.1:1,notls:127.0.0.1:2,btls:127.0.0.1:3,[::]:4".into())],
-            enable_ssl: Some(true),
-            tls_cert: Some(Word("c".into())),
-            tls_client_ca: Some(Word("a".into())),
-            ..Options::default()
-        };
-        let mut listen = settings(&options).listen;
+        let options = "-Z --tls-cert c --tls-client-ca a";
+        let listen = "mtls:10.0.0.1:1,notls:127.0.0.1:2,btls:127.0.0.1:3,[::]:4";
+        let mut listen = settings(&format!("{options} -l {listen}")).listen;
         let there = [
             ("127.0.0.1:3", ListenTls::Basic),
             ("127.0.0.1:2", ListenTls::Plain),
@@ -295,8 +277,7 @@ mod tests {
             ("notls:10.0.0.1:1,mtls:10.0.0.1:2", "10.0.0.1:9"),
             ("notls:10.0.0.1:1,mtls:10.0.0.2:2", "10.0.0.1:9"),
         ] {
-            let options = Options { listen: vec![Word(named.into())], ..options.clone() };
-            assert_eq!(mark(&options, there), ListenTls::Mutual, "{named}");
+            assert_eq!(mark(&format!("{options} -l {named}"), there), ListenTls::Mutual, "{named}");
         }
     }
 }

@@ -81,45 +81,38 @@ fn open(settings: &Settings) -> Vec<&SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::{Options, Word};
+    use crate::configuration::Options;
+
+    const CERT: &str = "tls-cert = 'c'\n";
+
+    fn settings(toml: &str) -> Settings {
+        let options: Options = toml::from_str(toml).unwrap();
+        Settings::of(&options, 1).unwrap()
+    }
 
     #[test]
     fn passwords_without_encryption_are_warned_of() {
-        let found = |listen: &str, cert: Option<&str>| {
-            let options = Options {
-                listen: vec![Word(listen.into())],
-                auth_file: Some(Word("users".into())),
-                tls_cert: cert.map(|file| Word(file.into())),
-                ..Options::default()
-            };
-            let settings = Settings::of(&options, 1).unwrap();
+        let found = |listen: &str, cert: &str| {
+            let settings = settings(&format!("listen = '{listen}'\nauth-file = 'users'\n{cert}"));
             joined(passwords_in_the_clear(&settings))
         };
-        assert_eq!(found("127.0.0.1,[::1]", None), "");
-        assert_eq!(found("10.0.0.1,127.0.0.1", None), "10.0.0.1:11211");
-        assert_eq!(found("10.0.0.1", Some("c")), "");
-        assert_eq!(found("10.0.0.1,notls:10.0.0.2:5", Some("c")), "10.0.0.2:5");
+        assert_eq!(found("127.0.0.1,[::1]", ""), "");
+        assert_eq!(found("10.0.0.1,127.0.0.1", ""), "10.0.0.1:11211");
+        assert_eq!(found("10.0.0.1", CERT), "");
+        assert_eq!(found("10.0.0.1,notls:10.0.0.2:5", CERT), "10.0.0.2:5");
     }
 
-    fn found(listen: &str, tls: &[(&str, &str)]) -> Vec<String> {
-        let mut options = Options { listen: vec![Word(listen.into())], ..Options::default() };
-        for (name, value) in tls {
-            let word = Some(Word((*value).into()));
-            match *name {
-                "cert" => options.tls_cert = word,
-                _ => options.tls_client_ca = word,
-            }
-        }
-        let settings = Settings::of(&options, 1).unwrap();
+    fn found(listen: &str, tls: &str) -> Vec<String> {
+        let settings = settings(&format!("listen = '{listen}'\n{tls}"));
         open(&settings).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn what_asks_nothing_is_named() {
-        assert!(found("127.0.0.1,[::1],127.0.0.9:5", &[]).is_empty());
-        assert_eq!(found("0.0.0.0,127.0.0.1", &[]), ["0.0.0.0:11211"]);
-        let both = [("cert", "c"), ("ca", "a")];
-        assert_eq!(found("10.0.0.1", &both[..1]), ["10.0.0.1:11211"]);
+        assert!(found("127.0.0.1,[::1],127.0.0.9:5", "").is_empty());
+        assert_eq!(found("0.0.0.0,127.0.0.1", ""), ["0.0.0.0:11211"]);
+        let both = format!("{CERT}tls-client-ca = 'a'");
+        assert_eq!(found("10.0.0.1", CERT), ["10.0.0.1:11211"]);
         assert!(found("10.0.0.1", &both).is_empty());
         let marked = "mtls:10.0.0.1,notls:10.0.0.2:5,btls:10.0.0.3:6,notls:127.0.0.1:7";
         assert_eq!(found(marked, &both), ["10.0.0.2:5", "10.0.0.3:6"]);
@@ -128,20 +121,13 @@ mod tests {
     #[test]
     fn datagrams_of_other_machines_are_warned_of() {
         for (listen, allow, warned) in [
-            ("10.0.0.1", None, false),
-            ("127.0.0.1", Some("10.0.0.0/8"), false),
-            ("10.0.0.1", Some("10.0.0.0/8"), true),
-            ("127.0.0.1,0.0.0.0", Some("127.0.0.1,0.0.0.0/0"), true),
+            ("10.0.0.1", "127.0.0.0/8", false),
+            ("127.0.0.1", "10.0.0.0/8", false),
+            ("10.0.0.1", "10.0.0.0/8", true),
+            ("127.0.0.1,0.0.0.0", "127.0.0.1,0.0.0.0/0", true),
         ] {
-            let options = Options {
-                listen: vec![Word(listen.into())],
-                port: vec![Word("0".into())],
-                udp_port: Some(Word("11211".into())),
-                udp_allow: allow.map(|list| Word(list.into())),
-                ..Options::default()
-            };
-            let settings = Settings::of(&options, 1).unwrap();
-            assert_eq!(answers_datagrams(&settings), warned, "{listen}, {allow:?}");
+            let toml = format!("listen = '{listen}'\nport = 0\nudp-port = 11211\nudp-allow = '{allow}'");
+            assert_eq!(answers_datagrams(&settings(&toml)), warned, "{listen}, {allow}");
         }
     }
 }

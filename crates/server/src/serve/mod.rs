@@ -23,7 +23,7 @@ use micanite_net::bypass::Bypass;
 use micanite_wire::native::CoreEntry;
 use micanite_workload::recording::End;
 
-use crate::configuration::{Options, Settings, UsageError};
+use crate::configuration::{Arguments, Settings, UsageError};
 use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
 use crate::control::restart::{Program, Restart, Trial};
@@ -70,8 +70,8 @@ impl From<UsageError> for Failure {
 }
 
 /// Runs a server to its end, and says how it ended.
-pub fn serve(options: Options) -> ExitCode {
-    match run(options) {
+pub fn serve(arguments: Arguments) -> ExitCode {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, text }) => {
             log!("{text}");
@@ -80,9 +80,9 @@ pub fn serve(options: Options) -> ExitCode {
     }
 }
 
-fn run(options: Options) -> Result<(), Failure> {
-    let print_config = options.print_config;
-    let mut settings = Settings::of(&options.with_file()?, cores::physical())?;
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    let print_config = arguments.print_config;
+    let mut settings = Settings::of(&arguments.options()?, cores::physical())?;
     if print_config {
         if let Some(trial) = Trial::of_environment() {
             // A restart is not to end in a program that cannot read them.
@@ -90,7 +90,8 @@ fn run(options: Options) -> Result<(), Failure> {
             kernel_get::try_out(&settings, &trial)?;
             pins::try_out(&settings, &trial)?;
         }
-        return print(&settings);
+        print!("{}", settings.options());
+        return Ok(());
     }
     process::postpone_signals();
     // While the working directory is the one that relative paths are meant in.
@@ -282,16 +283,6 @@ fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
         Err(NoSocket::Refused(reason)) => {
             Err(Failure::system(format!("failed to open the control socket {reason}\n  {ADVICE}")))
         }
-    }
-}
-
-fn print(settings: &Settings) -> Result<(), Failure> {
-    match toml::to_string(&settings.options()) {
-        Ok(text) => {
-            print!("{text}");
-            Ok(())
-        }
-        Err(error) => Err(Failure::system(format!("cannot print the configuration: {error}"))),
     }
 }
 

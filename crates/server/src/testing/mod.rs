@@ -9,7 +9,7 @@ use std::sync::Arc;
 use micanite_engine::{Cache, Worker};
 use micanite_net::ByteStream;
 
-use crate::configuration::{Options, Settings, Word};
+use crate::configuration::{Options, Settings};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::security::auth::Auth;
 use crate::session::{Context, Session};
@@ -32,10 +32,9 @@ impl Bench {
     /// A server with these options beside its own defaults: one worker, 4 MiB, a fixed seed.
     pub fn new(options: &str) -> Self {
         let mut options: Options = toml::from_str(options).expect("options of a test");
-        let word = |text: &str| Some(Word(text.into()));
-        options.threads = word("1");
-        options.memory_limit = options.memory_limit.or(word("4"));
-        options.hash_seed = word("1");
+        options.threads.set(1);
+        options.memory_limit.set_unsaid(4);
+        options.hash_seed.set(1);
         let settings = Settings::of(&options, 1).expect("settings of a test");
         let cache = Cache::new(&settings.engine(1)).expect("memory for a test");
         let cache = Arc::new(cache);

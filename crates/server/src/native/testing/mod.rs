@@ -12,7 +12,7 @@ use micanite_engine::{Cache, Config, Worker};
 use micanite_wire::native::CoreEntry;
 
 use super::{Cookies, NativeShared, Outbox, Round, Source, Taken};
-use crate::configuration::{Options, Settings, Word};
+use crate::configuration::{Options, Settings};
 use crate::session::Context;
 use crate::shared::Server;
 use crate::testing::NOW_S;
@@ -57,10 +57,9 @@ pub(crate) struct Sent {
 /// worker unless `threads` is among them.
 pub(crate) fn settings(options: &str) -> Settings {
     let mut options: Options = toml::from_str(options).expect("options of a test");
-    let word = |text: &str| Some(Word(text.into()));
-    options.threads = options.threads.or(word("1"));
-    options.memory_limit = options.memory_limit.or(word("4"));
-    options.hash_seed = word("1");
+    options.threads.set_unsaid(1);
+    options.memory_limit.set_unsaid(4);
+    options.hash_seed.set(1);
     Settings::of(&options, 1).expect("settings of a test")
 }
 

@@ -96,10 +96,7 @@ fn health(health: Health) -> Reply {
 }
 
 fn config(server: &Server) -> Reply {
-    match toml::to_string(&server.settings.public_options()) {
-        Ok(text) => Reply::new(OK, "application/toml", text),
-        Err(error) => Reply::new("500 Internal Server Error", TEXT, format!("{error}\n")),
-    }
+    Reply::new(OK, "application/toml", server.settings.public_options().to_string())
 }
 
 /// Generation, ports of the workers, and mode and owner of each partition.

@@ -1,0 +1,94 @@
+//! Options in TOML: by their long names.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use toml::Value as Toml;
+
+use super::value::Kind;
+use super::{Options, Value};
+
+impl fmt::Display for Options {
+    /// Writes the file that leads to these options.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for value in self.values().into_iter().filter(|value| value.is_said()) {
+            writeln!(f, "{} = {}", value.declared.name, toml(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a number where it is one. A mode such as 0700 is text: TOML knows no leading zeros.
+fn toml(value: &Value) -> Toml {
+    let scalar = |word: &String| match word.parse::<i64>() {
+        Ok(number) if number.to_string() == *word => Toml::Integer(number),
+        _ => Toml::String(word.clone()),
+    };
+    match (&value.declared.kind, value.words()) {
+        (Kind::Flag, [word]) if word.parse::<bool>().is_ok() => Toml::Boolean(word == "true"),
+        (Kind::List, words) => Toml::Array(words.iter().map(scalar).collect()),
+        (_, [word]) => scalar(word),
+        (_, words) => Toml::Array(words.iter().map(scalar).collect()),
+    }
+}
+
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(File)
+    }
+}
+
+struct File;
+
+impl<'de> Visitor<'de> for File {
+    type Value = Options;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("options by their names")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Options, M::Error> {
+        let mut options = Options::default();
+        while let Some(name) = map.next_key::<String>()? {
+            map.next_value_seed(Entry { options: &mut options, name })?;
+        }
+        Ok(options)
+    }
+}
+
+/// Reads one value, so that a mistake is reported with its line.
+struct Entry<'a> {
+    options: &'a mut Options,
+    name: String,
+}
+
+impl<'de> DeserializeSeed<'de> for Entry<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let said = Toml::deserialize(deserializer)?;
+        let value = self.options.find(&self.name).map_err(D::Error::custom)?;
+        let words = words(value, said).map_err(|what| D::Error::custom(format!("{}: {what}", self.name)))?;
+        value.set_words(words);
+        Ok(())
+    }
+}
+
+fn words(value: &Value, said: Toml) -> Result<Vec<String>, String> {
+    match said {
+        Toml::String(text) => Ok(vec![text]),
+        Toml::Integer(number) => Ok(vec![number.to_string()]),
+        Toml::Float(number) => Ok(vec![number.to_string()]),
+        Toml::Boolean(is_on) if value.declared.kind == Kind::Flag => Ok(vec![is_on.to_string()]),
+        Toml::Array(list) => {
+            let lists: Result<Vec<_>, _> = list.into_iter().map(|said| words(value, said)).collect();
+            let words = lists?.concat();
+            match value.declared.kind {
+                Kind::Words | Kind::List => Ok(words),
+                _ => Ok(vec![words.join(",")]),
+            }
+        }
+        other => Err(format!("a {} is neither a number nor text", other.type_str())),
+    }
+}

@@ -1,0 +1,283 @@
+//! One option: its declaration, and the words that a person gave it.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use micanite_control::size;
+
+use super::UsageError;
+use super::checks::absolute;
+
+/// Form of an option's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Flag,
+    /// A flag that counts, such as `-vv`.
+    Count,
+    Number(RangeInclusive<usize>),
+    /// A size; a bare number counts units of so many bytes.
+    Size(u64, RangeInclusive<usize>),
+    Port,
+    Choice(&'static [&'static str]),
+    /// A path, made independent of the working directory, which a daemon leaves; `none` stays.
+    Path,
+    Text,
+    /// Text that may begin with a hyphen.
+    Any,
+    /// Repeatable; one word may be a scalar in TOML.
+    Words,
+    /// Repeatable; always a list in TOML.
+    List,
+}
+
+/// Everything that is known of an option before anybody gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Long name, and key in TOML.
+    pub name: String,
+    pub help: String,
+    pub kind: Kind,
+    pub letter: Option<char>,
+    value_name: &'static str,
+    default: Option<&'static str>,
+    is_hidden: bool,
+}
+
+impl Declaration {
+    pub const fn new(kind: Kind, value_name: &'static str) -> Self {
+        Self {
+            name: String::new(),
+            help: String::new(),
+            kind,
+            letter: None,
+            value_name,
+            default: None,
+            is_hidden: false,
+        }
+    }
+
+    pub const fn letter(mut self, letter: char) -> Self {
+        self.letter = Some(letter);
+        self
+    }
+
+    pub const fn default(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    pub const fn hidden(mut self) -> Self {
+        self.is_hidden = true;
+        self
+    }
+
+    pub fn named(mut self, field: &str, help: &str) -> Self {
+        self.name = field.replace('_', "-");
+        self.help = match self.default {
+            Some(default) if !self.is_switch() => format!("{} [default: {default}]", help.trim()),
+            _ => help.trim().into(),
+        };
+        self
+    }
+
+    /// Returns the name of the environment variable.
+    pub fn variable(&self) -> String {
+        format!("MICANITE_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+
+    /// Returns the name that messages use: `-t/--threads`.
+    fn label(&self) -> String {
+        let letter = self.letter.map_or(String::new(), |letter| format!("-{letter}/"));
+        format!("{letter}--{}", self.name)
+    }
+
+    pub fn is_switch(&self) -> bool {
+        matches!(self.kind, Kind::Flag | Kind::Count)
+    }
+
+    /// Returns the argument of the command line.
+    pub fn argument(&'static self) -> Arg {
+        let name = self.name.as_str();
+        let argument = Arg::new(name).long(name).short(self.letter).help(&self.help).hide(self.is_hidden);
+        match self.kind {
+            Kind::Count => argument.action(ArgAction::Count),
+            Kind::Flag => argument
+                .value_name("BOOL")
+                .action(ArgAction::Append)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            _ => argument.value_name(self.value_name).action(ArgAction::Append).allow_hyphen_values(
+                matches!(self.kind, Kind::Number(_) | Kind::Size(..) | Kind::Port | Kind::Any | Kind::Words),
+            ),
+        }
+    }
+}
+
+/// An option and the words that it was given; none: unsaid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    pub declared: Arc<Declaration>,
+    words: Vec<String>,
+}
+
+impl Value {
+    pub fn new(declared: Declaration) -> Self {
+        Self { declared: Arc::new(declared), words: Vec::new() }
+    }
+
+    /// Returns whether it was given, be it as the default says.
+    pub fn is_said(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Returns the text that was given, the last of several, or the default.
+    pub fn text(&self) -> Option<&str> {
+        self.words.last().map(String::as_str).or(self.declared.default)
+    }
+
+    pub fn set(&mut self, text: impl ToString) {
+        self.words = vec![text.to_string()];
+    }
+
+    /// Sets it if it was not given.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub fn set_unsaid(&mut self, text: impl ToString) {
+        if !self.is_said() {
+            self.set(text);
+        }
+    }
+
+    /// Sets the words; an option that is not repeatable keeps the last.
+    pub fn set_words(&mut self, mut words: Vec<String>) {
+        if !matches!(self.declared.kind, Kind::Words | Kind::List) {
+            words.drain(..words.len().saturating_sub(1));
+        }
+        self.words = words;
+    }
+
+    /// Adds further words.
+    pub fn extend(&mut self, words: impl IntoIterator<Item: ToString>) {
+        self.words.extend(words.into_iter().map(|word| word.to_string()));
+    }
+
+    /// Returns the parts of all words, or of the default: commas separate them.
+    pub fn list(&self) -> impl Iterator<Item = &str> {
+        let default = self.declared.default.filter(|_| !self.is_said());
+        let words = self.words.iter().map(String::as_str).chain(default);
+        words.flat_map(|word| word.split(',')).map(str::trim).filter(|word| !word.is_empty())
+    }
+
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Takes the other's words if it has none.
+    pub fn or(&mut self, other: Self) {
+        if !self.is_said() {
+            self.words = other.words;
+        }
+    }
+
+    /// Takes what the command line said.
+    pub fn take(&mut self, matches: &ArgMatches) {
+        let name = self.declared.name.as_str();
+        match self.declared.kind {
+            Kind::Count if matches.get_count(name) > 0 => self.set(matches.get_count(name)),
+            Kind::Count => {}
+            _ => {
+                let words = matches.get_many::<String>(name);
+                self.set_words(words.map_or_else(Vec::new, |words| words.cloned().collect()));
+            }
+        }
+    }
+
+    /// Says the default.
+    pub fn complete(&mut self) {
+        if let (false, Some(default)) = (self.is_said(), self.declared.default) {
+            self.set(default);
+        }
+    }
+
+    pub fn make_absolute(&mut self) {
+        if self.declared.kind == Kind::Path {
+            let words = self.words.iter_mut().filter(|word| !word.is_empty() && *word != "none");
+            words.for_each(|word| *word = absolute(word).display().to_string());
+        }
+    }
+
+    /// Returns an error that names the option.
+    pub fn wrong(&self, what: impl Display) -> UsageError {
+        UsageError(format!("{}: {what}", self.declared.label()))
+    }
+
+    /// Returns whether a flag is on.
+    pub fn is_on(&self) -> Result<bool, UsageError> {
+        self.text().map_or(Ok(false), str::parse).map_err(|_| {
+            let text = self.text().unwrap_or_default();
+            self.wrong(format!("'{text}' is neither true nor false"))
+        })
+    }
+
+    /// Returns a number or a size within the declared range.
+    pub fn number(&self) -> Result<usize, UsageError> {
+        let text = self.text().unwrap_or("0");
+        let (number, range, write): (_, _, fn(usize) -> String) = match &self.declared.kind {
+            Kind::Size(unit_bytes, range) => {
+                (size::parse(text, *unit_bytes).map_err(|what| self.wrong(what))?, range, size::exact)
+            }
+            Kind::Number(range) => match text.parse::<i64>() {
+                // No range has this number.
+                Ok(number) => {
+                    (usize::try_from(number).unwrap_or(usize::MAX), range, |bound| bound.to_string())
+                }
+                Err(_) => return Err(self.wrong(format!("'{text}' is no number"))),
+            },
+            kind => unreachable!("{} is {kind:?}, and has no range", self.declared.name),
+        };
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let (least, most) = (write(*range.start()), write(*range.end()));
+        Err(self.wrong(format!("{text} is out of range, must be {least} to {most}")))
+    }
+
+    /// Returns a port, 0 for none, or -1 for a free one.
+    pub fn port(&self) -> Result<i64, UsageError> {
+        let text = self.text().unwrap_or("0");
+        match text.parse() {
+            Ok(port) if (-1..=65535).contains(&port) => Ok(port),
+            _ => Err(self.wrong(format!("'{text}' is no port: 1 to 65535, 0 for none, -1 for a free one"))),
+        }
+    }
+
+    /// Returns one of the declared names.
+    pub fn choice(&self) -> Result<&'static str, UsageError> {
+        let Kind::Choice(names) = self.declared.kind else {
+            unreachable!("{} is no choice", self.declared.name);
+        };
+        let text = self.text().unwrap_or_default();
+        let found = names.iter().find(|name| **name == text);
+        found.copied().ok_or_else(|| self.wrong(format!("'{text}' is none of {}", names.join(", "))))
+    }
+
+    /// Returns a value whose type knows its names.
+    pub fn parse<T: FromStr<Err: Display>>(&self) -> Result<T, UsageError> {
+        self.text().unwrap_or_default().parse().map_err(|what| self.wrong(what))
+    }
+
+    pub fn path(&self) -> Result<Option<PathBuf>, UsageError> {
+        match self.text() {
+            Some("") => Err(self.wrong("the path is empty")),
+            text => Ok(text.map(PathBuf::from)),
+        }
+    }
+}
