@@ -10,6 +10,7 @@ from harness.memcached.wire import Connection
 from harness.server import free_port, run
 
 LETTERS = "plsamtcIRbvUuPdAhMD"
+COMMON_LETTERS = "plsmtcIvUuPdoYMh"
 
 WRONG = [
     ["-l", "fooble"],
@@ -61,12 +62,35 @@ def test_a_wrong_option_ends_it_at_once(options):
     assert "panicked" not in ended.stderr
 
 
-def test_help():
-    for option in ("-h", "--help"):
-        ended = run(option)
-        assert ended.returncode == 0
-        for letter in LETTERS:
-            assert re.search(rf"^\s+-{letter}\b", ended.stdout, re.MULTILINE), f"-{letter} is not in the help"
+def shown(option):
+    """The help, and the long names of the options in it but for --help and --version."""
+    ended = run(option)
+    assert ended.returncode == 0
+    names = re.findall(r"^ +(?:-\w, +)?--([a-z-]+)", ended.stdout, re.MULTILINE)
+    return ended.stdout, set(names) - {"help", "version"}
+
+
+@pytest.mark.parametrize(("option", "letters"), [("-h", COMMON_LETTERS), ("--help", LETTERS)])
+def test_help(option, letters):
+    text, _ = shown(option)
+    for letter in letters:
+        assert re.search(rf"^\s+-{letter}\b", text, re.MULTILINE), f"-{letter} is not in the help"
+
+
+def test_the_short_help_shows_what_people_use_and_names_the_long_one():
+    """`-h` has 25 options by subject, and `--help` these and all others."""
+    (short, common), (long, every) = shown("-h"), shown("--help")
+    assert len(common) == 25 and common < every
+    assert "--help shows all" in short
+    for heading in ("Network:", "Memory and items:", "Process:"):
+        assert f"\n{heading}\n" in short and f"\n{heading}\n" in long
+
+
+def test_the_long_help_says_why_options_do_nothing():
+    text, _ = shown("--help")
+    table = text.partition("options without effect:\n")[2]
+    for letter in "CLfnN":
+        assert re.search(rf"^  -{letter}, --[a-z-]+ +\w.*$", table, re.MULTILINE), letter
 
 
 def test_print_config_ends_it_and_prints_toml():

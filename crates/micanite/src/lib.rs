@@ -4,11 +4,13 @@
 use clap::{Parser, Subcommand};
 use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
-use micanite_server::configuration::Arguments;
+use micanite_server::configuration::{Arguments, without_effect_help};
 
 mod trace;
 
 pub use trace::{TraceCommand, TraceOptions, trace};
+
+const MORE: &str = "These are the options that people use; --help shows all.";
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
@@ -27,6 +29,10 @@ const TRACE: &str = "\
 Exit status: 0 done, 1 the trace cannot be read or something failed, 2 usage.
 docs/traces.md has the formats, and what the figures mean.";
 
+fn serve_help() -> String {
+    format!("{}\n{SOURCES}", without_effect_help())
+}
+
 /// A memcached-compatible in-memory cache and store.
 #[derive(Debug, Parser)]
 #[command(name = "micanite", version, max_term_width = 100)]
@@ -40,7 +46,7 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the memcached protocol.
-    #[command(version, args_override_self = true, after_help = SOURCES)]
+    #[command(version, args_override_self = true, after_help = MORE, after_long_help = serve_help())]
     Serve(Box<Arguments>),
     /// Ask a running server for something, or change how it works.
     #[command(version, after_help = CONTROL)]

@@ -1,5 +1,7 @@
 //! memcached's switches for what clients may do, and its options that mean nothing here.
 
+use super::options::WITHOUT_EFFECT;
+use super::value::Kind;
 use super::{Options, UsageError, Value};
 
 /// Which protocol connections speak.
@@ -51,21 +53,13 @@ impl Switches {
         if options.memory_file.is_said() {
             return Err(options.memory_file.wrong("not served: --image keeps what is stored"));
         }
-        let is_above = |option: &Value, least: f64| match option.text() {
-            Some(text) if !text.parse().is_ok_and(|number: f64| number > least) => {
-                Err(option.wrong(format!("'{text}' is no number above {least}")))
+        let mut without_effect = Vec::new();
+        for option in options.values().into_iter().filter(|option| option.declared.heading == WITHOUT_EFFECT)
+        {
+            if has_no_effect(option)? {
+                without_effect.extend(option.declared.letter.map(|letter| format!("-{letter}")));
             }
-            text => Ok(text.is_some()),
-        };
-        let given = [
-            (&options.disable_cas, options.disable_cas.is_on()?),
-            (&options.enable_largepages, options.enable_largepages.is_on()?),
-            (&options.slab_growth_factor, is_above(&options.slab_growth_factor, 1.0)?),
-            (&options.slab_min_size, is_above(&options.slab_min_size, 0.0)?),
-            (&options.napi_ids, is_above(&options.napi_ids, 0.0)?),
-        ];
-        let without_effect = given.iter().filter(|(_, is_given)| *is_given);
-        let letters = without_effect.filter_map(|(option, _)| option.declared.letter);
+        }
         Ok(Self {
             binding: match options.protocol.choice()? {
                 "ascii" => Binding::Ascii,
@@ -77,7 +71,18 @@ impl Switches {
             no_watch: options.disable_watch.is_on()?,
             lock_memory: options.lock_memory.is_on()?,
             coredumps: options.enable_coredumps.is_on()?,
-            without_effect: letters.map(|letter| format!("-{letter}")).collect(),
+            without_effect,
         })
+    }
+}
+
+/// Returns whether an option was given that does nothing. memcached refuses numbers that are too small.
+fn has_no_effect(option: &Value) -> Result<bool, UsageError> {
+    match (&option.declared.kind, option.text()) {
+        (Kind::Above(least), Some(text)) => match text.parse::<f64>() {
+            Ok(number) if number > f64::from(*least) => Ok(true),
+            _ => Err(option.wrong(format!("'{text}' is no number above {least}"))),
+        },
+        _ => option.is_on(),
     }
 }

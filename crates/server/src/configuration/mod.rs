@@ -27,7 +27,7 @@ pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
-pub use options::{Arguments, Options};
+pub use options::{Arguments, Options, without_effect_help};
 pub use ports::{BypassSettings, PortSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};

@@ -12,6 +12,10 @@ use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
 pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
 
+/// Heading of memcached's options that are accepted and do nothing.
+pub(super) const WITHOUT_EFFECT: &str = "memcached's options without effect";
+const CONFIGURATION: &str = "Configuration";
+
 const FLAG: Declaration = Declaration::new(Kind::Flag, "");
 const ON_OFF: Kind = Kind::Choice(&["on", "off"]);
 
@@ -29,180 +33,202 @@ const fn of(kind: Kind, value_name: &'static str) -> Declaration {
 }
 
 macro_rules! options {
-    ($($(#[doc = $help:literal])+ $field:ident = $declaration:expr;)+) => {
+    ($($heading:tt { $($(#[doc = $help:literal])+ $field:ident = $declaration:expr;)+ })+) => {
         /// Options of `serve`. Those that memcached has keep their letters and meanings.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Options {
-            $($(#[doc = $help])+ pub $field: Value,)+
+            $($($(#[doc = $help])+ pub $field: Value,)+)+
         }
 
         static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
-            $($field: Value::new($declaration.named(stringify!($field), concat!($($help),+))),)+
+            $($($field: Value::new($declaration.named(stringify!($field), $heading, concat!($($help),+))),)+)+
         });
 
         impl Options {
             /// Returns all of them in the order of the help.
             pub fn values(&self) -> Vec<&Value> {
-                vec![$(&self.$field,)+]
+                vec![$($(&self.$field,)+)+]
             }
 
             pub(super) fn values_mut(&mut self) -> Vec<&mut Value> {
-                vec![$(&mut self.$field,)+]
+                vec![$($(&mut self.$field,)+)+]
             }
         }
     };
 }
 
 options! {
-    /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
-    /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
-    port = of(Kind::Words, "N").letter('p');
-    /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
-    /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
-    port_ip = of(Kind::Words, "ADDRESS/PREFIX");
-    /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
-    port_gateway = of(Kind::Text, "ADDRESS");
-    /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own time
-    port_busy_poll = number("US", 0, 1_000_000).default("0");
-    /// Further arguments of DPDK's environment (EAL), in one text
-    dpdk_args = of(Kind::Any, "ARGUMENTS");
-    /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
-    /// addresses stand in brackets)
-    listen = of(Kind::List, "ADDRESS").letter('l').default("127.0.0.1");
-    /// Unix socket to listen on; without -p there is no TCP then
-    unix_socket = of(Kind::Text, "FILE").letter('s');
-    /// Permission bits of the Unix socket, in octal
-    unix_mask = of(Kind::Text, "MODE").letter('a').default("0700");
-    /// Memory for items, index and headers together, in MiB or with k, m, g, t
-    memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64");
-    /// Worker threads [default: the physical cores this process may use]
-    threads = number("N", 1, THREADS_MAX).letter('t');
-    /// Connections at the same time
-    max_connections = number("N", 1, CONNECTIONS_MAX).letter('c').default("1024");
-    /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
-    max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I');
-    /// Requests of one connection before others get their turn
-    max_requests_per_event = number("N", 1, TURN_REQUESTS_MAX).letter('R').default("64");
-    /// Connections that may wait to be accepted
-    listen_backlog = number("N", 1, i32::MAX as usize).letter('b').default("1024");
-    /// Log connections as they open and close; -vv and -vvv say no more today
-    verbose = of(Kind::Count, "").letter('v').default("0");
-    /// UDP port of memcached's protocols (0: no UDP, -1: a free one); without -p also that of TCP
-    udp_port = of(Kind::Port, "N").letter('U').default("0");
-    /// Networks whose datagrams -U answers, such as 10.1.0.0/16, separated by commas
-    udp_allow = of(Kind::Text, "CIDR").default("127.0.0.0/8,::1/128");
-    /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
-    /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
-    kernel_get = of(Kind::Words, "INTERFACE");
-    /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
-    /// can)
-    kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
-    /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
-    /// start goes on with them [default: they end with the process]
-    kernel_get_pin = of(Kind::Path, "DIRECTORY");
-    /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
-    /// and below it idle cores stay idle; 0: never
-    kernel_get_spread = number("PERCENT", 0, 99).default("0");
-    /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
-    native = of(Kind::Port, "N").default("0");
-    /// The longest datagram of the native protocol, 1232 to 65507 bytes
-    native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
-    /// Let the kernel join and split native datagrams (GRO, GSO): on, off
-    native_gro = of(ON_OFF, "WHEN").default("on");
-    /// Microseconds that the kernel polls the NIC for native datagrams before it sleeps
-    native_busy_poll = number("US", 0, 1_000_000).default("0");
-    /// Room for datagrams that wait for a worker; the kernel grants twice as much and counts its
-    /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
-    native_queue = size(1, 4 << 10, 1 << 30).default("8m");
-    /// Extended options of memcached, separated by commas: name or name=value
-    extended = of(Kind::List, "WORDS").letter('o');
-    /// Ask clients for a user and a password, and take these from a file with lines of user:password
-    auth_file = of(Kind::Path, "FILE").letter('Y');
-    /// Let clients of the binary protocol say them too (SASL PLAIN)
-    enable_sasl = FLAG.letter('S');
-    /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
-    /// udp (-U), native (--native, --port)
-    allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
-    /// Speak TLS on every TCP listener that is not marked notls:
-    enable_ssl = FLAG.letter('Z');
-    /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
-    /// ssl_chain_cert=FILE
-    tls_cert = of(Kind::Path, "FILE");
-    /// Its private key, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
-    tls_key = of(Kind::Path, "FILE");
-    /// Only clients with a certificate of one of these authorities get in, PEM. As -o
-    /// ssl_ca_cert=FILE,ssl_verify_mode=2
-    tls_client_ca = of(Kind::Path, "FILE");
-    /// User to become when started as root
-    user = of(Kind::Text, "NAME").letter('u');
-    /// File that receives the process id
-    pidfile = of(Kind::Path, "FILE").letter('P');
-    /// Run in the background
-    daemon = FLAG.letter('d').default("false");
-    /// Let clients end the server with `shutdown`
-    enable_shutdown = FLAG.letter('A').default("false");
-    /// Protocol of the TCP and Unix listeners: ascii, binary, auto
-    protocol = of(Kind::Choice(&["ascii", "binary", "auto", "auto-negotiate"]), "NAME").letter('B').default("auto");
-    /// Refuse flush_all and flush_namespace
-    disable_flush_all = FLAG.letter('F').default("false");
-    /// Refuse `stats detail`, `stats cachedump`, `lru_crawler metadump` and `mgdump`
-    disable_dumping = FLAG.letter('X').default("false");
-    /// Refuse `watch`
-    disable_watch = FLAG.letter('W').default("false");
-    /// Keep all memory from being swapped out
-    lock_memory = FLAG.letter('k').default("false");
-    /// Allow core files, as large as the hard limit says
-    enable_coredumps = FLAG.letter('r').default("false");
-    /// Shown in `stats settings`, and else without effect: CAS values cost nothing until a client asks for them
-    disable_cas = FLAG.letter('C');
-    /// Accepted without effect: huge pages are used where they can be had
-    enable_largepages = FLAG.letter('L');
-    /// Accepted without effect: there are no slab classes
-    slab_growth_factor = of(Kind::Text, "N").letter('f');
-    /// Accepted without effect: there are no slab classes
-    slab_min_size = of(Kind::Text, "BYTES").letter('n');
-    /// Accepted without effect: connections go to the worker that has the fewest
-    napi_ids = of(Kind::Text, "N").letter('N');
-    /// Refused: --image keeps what is stored
-    memory_file = of(Kind::Text, "FILE").letter('e').hidden();
-    /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
-    /// are refused when memory is full
-    semantics = of(Kind::Text, "KIND").default("cache");
-    /// As --semantics store
-    disable_evictions = FLAG.letter('M');
-    /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru, fifo
-    eviction = of(Kind::Text, "POLICY").default("s3-fifo");
-    /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
-    /// read, the owner writes), crcw (all read and write)
-    access = of(Kind::Text, "MODE").default("crcw");
-    /// Let partitions change mode and owner by measured load: auto, off
-    balance = of(Kind::Text, "WHEN").default("off");
-    /// Ends the namespace at the start of a key, for flush_namespace
-    namespace_delimiter = of(Kind::Any, "CHAR").letter('D').default(":");
-    /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them;
-    /// or none [default: they end with the process]
-    image = of(Kind::Path, "DIR");
-    /// Unix socket for `micanite ctl`, or none [default: named after the port, in
-    /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
-    control_socket = of(Kind::Path, "PATH");
-    /// How long connections may take to finish what they have begun, at a graceful end and a restart
-    drain_seconds = number("N", 0, 86_400).default("5");
-    /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
-    /// with a port or 9311 (0: off, -1: a free port)
-    admin = of(Kind::Any, "ADDRESS").default("0");
-    /// Expected average of key and value bytes of an item: gives the index its size from the
-    /// start [default: the index grows by itself]
-    item_size = number("BYTES", 2, ITEM_BYTES_MAX);
-    /// Memory beside -m for large values on their way, per worker
-    /// [default: 16m, or four of the largest values]
-    value_buffers = size(1, 0, usize::MAX);
-    /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
-    /// allows it)
-    io = of(Kind::Text, "KIND").default("epoll");
-    /// Seed of the key hash, for tests that must repeat [default: drawn at start]
-    hash_seed = of(Kind::Text, "N").hidden();
-    /// Load memory only when a request needs it: for benchmarks
-    no_prefetch = FLAG.hidden();
+    "Network" {
+        /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
+        /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
+        port = of(Kind::Words, "N").letter('p').common();
+        /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
+        /// addresses stand in brackets)
+        listen = of(Kind::List, "ADDRESS").letter('l').default("127.0.0.1").common();
+        /// Unix socket to listen on; without -p there is no TCP then
+        unix_socket = of(Kind::Text, "FILE").letter('s').common();
+        /// Permission bits of the Unix socket, in octal
+        unix_mask = of(Kind::Text, "MODE").letter('a').default("0700");
+        /// Connections at the same time
+        max_connections = number("N", 1, CONNECTIONS_MAX).letter('c').default("1024").common();
+        /// UDP port of memcached's protocols (0: no UDP, -1: a free one); without -p also that of TCP
+        udp_port = of(Kind::Port, "N").letter('U').default("0").common();
+        /// Networks whose datagrams -U answers, such as 10.1.0.0/16, separated by commas
+        udp_allow = of(Kind::Text, "CIDR").default("127.0.0.0/8,::1/128");
+        /// Protocol of the TCP and Unix listeners: ascii, binary, auto
+        protocol = of(Kind::Choice(&["ascii", "binary", "auto", "auto-negotiate"]), "NAME").letter('B').default("auto");
+        /// Requests of one connection before others get their turn
+        max_requests_per_event = number("N", 1, TURN_REQUESTS_MAX).letter('R').default("64");
+        /// Connections that may wait to be accepted
+        listen_backlog = number("N", 1, i32::MAX as usize).letter('b').default("1024");
+        /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
+        /// allows it)
+        io = of(Kind::Text, "KIND").default("epoll");
+    }
+    "Memory and items" {
+        /// Memory for items, index and headers together, in MiB or with k, m, g, t
+        memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64").common();
+        /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
+        max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I').common();
+        /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
+        /// are refused when memory is full
+        semantics = of(Kind::Text, "KIND").default("cache").common();
+        /// As --semantics store
+        disable_evictions = FLAG.letter('M').common();
+        /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru, fifo
+        eviction = of(Kind::Text, "POLICY").default("s3-fifo");
+        /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them;
+        /// or none [default: they end with the process]
+        image = of(Kind::Path, "DIR").common();
+        /// Ends the namespace at the start of a key, for flush_namespace
+        namespace_delimiter = of(Kind::Any, "CHAR").letter('D').default(":");
+        /// Expected average of key and value bytes of an item: gives the index its size from the
+        /// start [default: the index grows by itself]
+        item_size = number("BYTES", 2, ITEM_BYTES_MAX);
+        /// Memory beside -m for large values on their way, per worker
+        /// [default: 16m, or four of the largest values]
+        value_buffers = size(1, 0, usize::MAX);
+        /// Keep all memory from being swapped out
+        lock_memory = FLAG.letter('k').default("false");
+    }
+    "Workers" {
+        /// Worker threads [default: the physical cores this process may use]
+        threads = number("N", 1, THREADS_MAX).letter('t').common();
+        /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
+        /// read, the owner writes), crcw (all read and write)
+        access = of(Kind::Text, "MODE").default("crcw");
+        /// Let partitions change mode and owner by measured load: auto, off
+        balance = of(Kind::Text, "WHEN").default("off");
+    }
+    "Access control and TLS" {
+        /// Ask clients for a user and a password, and take these from a file with lines of user:password
+        auth_file = of(Kind::Path, "FILE").letter('Y').common();
+        /// Let clients of the binary protocol say them too (SASL PLAIN)
+        enable_sasl = FLAG.letter('S');
+        /// Speak TLS on every TCP listener that is not marked notls:
+        enable_ssl = FLAG.letter('Z');
+        /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
+        /// ssl_chain_cert=FILE
+        tls_cert = of(Kind::Path, "FILE").common();
+        /// Its private key, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
+        tls_key = of(Kind::Path, "FILE").common();
+        /// Only clients with a certificate of one of these authorities get in, PEM. As -o
+        /// ssl_ca_cert=FILE,ssl_verify_mode=2
+        tls_client_ca = of(Kind::Path, "FILE").common();
+        /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
+        /// udp (-U), native (--native, --port)
+        allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
+        /// Let clients end the server with `shutdown`
+        enable_shutdown = FLAG.letter('A').default("false");
+        /// Refuse flush_all and flush_namespace
+        disable_flush_all = FLAG.letter('F').default("false");
+        /// Refuse `stats detail`, `stats cachedump`, `lru_crawler metadump` and `mgdump`
+        disable_dumping = FLAG.letter('X').default("false");
+        /// Refuse `watch`
+        disable_watch = FLAG.letter('W').default("false");
+    }
+    "Process" {
+        /// User to become when started as root
+        user = of(Kind::Text, "NAME").letter('u').common();
+        /// File that receives the process id
+        pidfile = of(Kind::Path, "FILE").letter('P').common();
+        /// Run in the background
+        daemon = FLAG.letter('d').default("false").common();
+        /// How long connections may take to finish what they have begun, at a graceful end and a restart
+        drain_seconds = number("N", 0, 86_400).default("5");
+        /// Allow core files, as large as the hard limit says
+        enable_coredumps = FLAG.letter('r').default("false");
+        /// Seed of the key hash, for tests that must repeat [default: drawn at start]
+        hash_seed = of(Kind::Text, "N").hidden();
+        /// Load memory only when a request needs it: for benchmarks
+        no_prefetch = FLAG.hidden();
+    }
+    "Control and observability" {
+        /// Log connections as they open and close; -vv and -vvv say no more today
+        verbose = of(Kind::Count, "").letter('v').default("0").common();
+        /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
+        /// with a port or 9311 (0: off, -1: a free port)
+        admin = of(Kind::Any, "ADDRESS").default("0").common();
+        /// Unix socket for `micanite ctl`, or none [default: named after the port, in
+        /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
+        control_socket = of(Kind::Path, "PATH");
+    }
+    "Native protocol" {
+        /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
+        native = of(Kind::Port, "N").default("0").common();
+        /// The longest datagram of the native protocol, 1232 to 65507 bytes
+        native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
+        /// Let the kernel join and split native datagrams (GRO, GSO): on, off
+        native_gro = of(ON_OFF, "WHEN").default("on");
+        /// Microseconds that the kernel polls the NIC for native datagrams before it sleeps
+        native_busy_poll = number("US", 0, 1_000_000).default("0");
+        /// Room for datagrams that wait for a worker; the kernel grants twice as much and counts its
+        /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
+        native_queue = size(1, 4 << 10, 1 << 30).default("8m");
+    }
+    "Kernel bypass" {
+        /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
+        /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
+        port_ip = of(Kind::Words, "ADDRESS/PREFIX");
+        /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
+        port_gateway = of(Kind::Text, "ADDRESS");
+        /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own time
+        port_busy_poll = number("US", 0, 1_000_000).default("0");
+        /// Further arguments of DPDK's environment (EAL), in one text
+        dpdk_args = of(Kind::Any, "ARGUMENTS");
+    }
+    "GETs in the kernel" {
+        /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
+        /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
+        kernel_get = of(Kind::Words, "INTERFACE").common();
+        /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
+        /// can)
+        kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
+        /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
+        /// start goes on with them [default: they end with the process]
+        kernel_get_pin = of(Kind::Path, "DIRECTORY");
+        /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
+        /// and below it idle cores stay idle; 0: never
+        kernel_get_spread = number("PERCENT", 0, 99).default("0");
+    }
+    "memcached compatibility" {
+        /// Extended options of memcached, separated by commas: name or name=value
+        extended = of(Kind::List, "WORDS").letter('o').common();
+        /// Refused: --image keeps what is stored
+        memory_file = of(Kind::Text, "FILE").letter('e').hidden();
+    }
+    WITHOUT_EFFECT {
+        /// CAS values cost nothing until a client asks for them; shown in `stats settings`
+        disable_cas = FLAG.letter('C');
+        /// Huge pages are used where they can be had
+        enable_largepages = FLAG.letter('L');
+        /// There are no slab classes
+        slab_growth_factor = of(Kind::Above(1), "N").letter('f');
+        /// There are no slab classes
+        slab_min_size = of(Kind::Above(0), "BYTES").letter('n');
+        /// Connections go to the worker that has the fewest
+        napi_ids = of(Kind::Above(0), "N").letter('N');
+    }
 }
 
 impl Default for Options {
@@ -286,10 +312,10 @@ pub struct Arguments {
     #[command(flatten)]
     pub options: Options,
     /// TOML file with these options by their long names
-    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true)]
+    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true, help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
     /// Print the resulting configuration as TOML and end
-    #[arg(long)]
+    #[arg(long, help_heading = CONFIGURATION, hide_short_help = true)]
     pub print_config: bool,
 }
 
@@ -312,4 +338,15 @@ fn read(path: &Path) -> Result<Options, UsageError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError(format!("cannot read --config {shown}: {error}")))?;
     toml::from_str(&text).map_err(|error| UsageError(format!("--config {shown}: {error}")))
+}
+
+/// Returns what `--help` says after the options: memcached's that do nothing, and why.
+pub fn without_effect_help() -> String {
+    let mut text = format!("{WITHOUT_EFFECT}:\n");
+    for value in UNSAID.values().into_iter().filter(|value| value.declared.heading == WITHOUT_EFFECT) {
+        let Declaration { name, help, .. } = &*value.declared;
+        let letter = value.declared.letter.unwrap_or_default();
+        text += &format!("  -{letter}, --{name:<20} {help}\n");
+    }
+    text
 }

@@ -11,6 +11,7 @@ use micanite_control::size;
 
 use super::UsageError;
 use super::checks::absolute;
+use super::options::WITHOUT_EFFECT;
 
 /// Form of an option's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Kind {
     Number(RangeInclusive<usize>),
     /// A size; a bare number counts units of so many bytes.
     Size(u64, RangeInclusive<usize>),
+    /// A number above this one, perhaps with a fraction.
+    Above(u8),
     Port,
     Choice(&'static [&'static str]),
     /// A path, made independent of the working directory, which a daemon leaves; `none` stays.
@@ -39,11 +42,14 @@ pub enum Kind {
 pub struct Declaration {
     /// Long name, and key in TOML.
     pub name: String,
+    pub heading: &'static str,
     pub help: String,
     pub kind: Kind,
     pub letter: Option<char>,
     value_name: &'static str,
     default: Option<&'static str>,
+    /// Whether `-h` shows it.
+    is_common: bool,
     is_hidden: bool,
 }
 
@@ -51,11 +57,13 @@ impl Declaration {
     pub const fn new(kind: Kind, value_name: &'static str) -> Self {
         Self {
             name: String::new(),
+            heading: "",
             help: String::new(),
             kind,
             letter: None,
             value_name,
             default: None,
+            is_common: false,
             is_hidden: false,
         }
     }
@@ -70,12 +78,18 @@ impl Declaration {
         self
     }
 
+    pub const fn common(mut self) -> Self {
+        self.is_common = true;
+        self
+    }
+
     pub const fn hidden(mut self) -> Self {
         self.is_hidden = true;
         self
     }
 
-    pub fn named(mut self, field: &str, help: &str) -> Self {
+    pub fn named(mut self, field: &str, heading: &'static str, help: &str) -> Self {
+        self.heading = heading;
         self.name = field.replace('_', "-");
         self.help = match self.default {
             Some(default) if !self.is_switch() => format!("{} [default: {default}]", help.trim()),
@@ -102,7 +116,13 @@ impl Declaration {
     /// Returns the argument of the command line.
     pub fn argument(&'static self) -> Arg {
         let name = self.name.as_str();
-        let argument = Arg::new(name).long(name).short(self.letter).help(&self.help).hide(self.is_hidden);
+        let argument = Arg::new(name)
+            .long(name)
+            .short(self.letter)
+            .help(&self.help)
+            .help_heading(self.heading)
+            .hide_short_help(!self.is_common)
+            .hide(self.is_hidden || self.heading == WITHOUT_EFFECT);
         match self.kind {
             Kind::Count => argument.action(ArgAction::Count),
             Kind::Flag => argument
