@@ -20,6 +20,7 @@ REFUSED = [
     (["-o", "proxy_config=x"], "there is no proxy"),
     (["-o", "sock_cookie_id=1"], "sockets are not marked"),
     (["-o", "fooble"], "no extended option"),
+    (["-o", "hashpowr=20"], "did you mean 'hashpower'?"),
     (["-o", "tail_repair_time=5"], "tail_repair_time"),
     (["-o", "watcher_logbuf_size=1"], "watcher_logbuf_size"),
     (["-B", "http"], "ascii, binary, auto"),

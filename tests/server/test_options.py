@@ -125,6 +125,90 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert (printed["listen-backlog"], printed["threads"], printed["max-connections"]) == (90, 3, 55)
 
 
+def printed(*options, **environment):
+    """The configuration that results from these options."""
+    ended = run("--print-config", *options, **environment)
+    assert ended.returncode == 0, ended.stderr
+    return tomllib.loads(ended.stdout)
+
+
+FLAT = 'native = 9000\nnative-payload = 2000\nnative-gro = "off"\nnative-busy-poll = 50\nnative-queue = "1m"\n'
+SECTION = '[native]\nport = 9000\npayload = 2000\ngro = "off"\nbusy-poll = 50\nqueue = "1m"\n'
+
+
+def test_tuning_has_one_meaning_by_flag_set_environment_flat_key_and_section(tmp_path):
+    """Flags, variables and flat keys of earlier versions still work beside `--set` and sections."""
+    expected = tomllib.loads(SECTION)["native"]
+    values = {"payload": 2000, "gro": "off", "busy-poll": 50, "queue": "1m"}
+    ways = [
+        printed("--native", 9000, *(word for name, value in values.items() for word in (f"--native-{name}", value))),
+        printed("--native", 9000, *(word for name, value in values.items() for word in ("--set", f"native.{name}={value}"))),
+        printed("--set", "native.port=9000", *(f"--set=native-{name}={value}" for name, value in values.items())),
+        printed(MICANITE_NATIVE=9000, **{f"MICANITE_NATIVE_{name.upper().replace('-', '_')}": value for name, value in values.items()}),
+    ]
+    for text in (FLAT, SECTION):
+        file = tmp_path / "micanite.toml"
+        file.write_text(text)
+        ways.append(printed("--config", file))
+    assert [way["native"] for way in ways] == [expected] * len(ways)
+
+
+def test_set_sets_any_option_and_a_flag_wins_over_it():
+    result = printed("--set", "threads=3", "--set", "memory-limit=1g", "--set", "daemon=true", "-t", 2)
+    assert (result["threads"], result["memory-limit"], result["daemon"]) == (2, "1g", True)
+
+
+def test_print_config_keeps_sections(tmp_path):
+    options = ["-U", 7000, "--native", 9000, "--set", "native.busy-poll=50", "--kernel-get", "lo", "--set", "kernel-get.mode=generic"]
+    first = printed(*options)
+    assert first["kernel-get"] == {"interface": "lo", "mode": "generic", "spread": 0}
+    file = tmp_path / "micanite.toml"
+    file.write_text(run("--print-config", *options).stdout)
+    assert printed("--config", file) == first
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("threads = 1\nthread = 2", ["line 2", "'thread'", "'threads'"]),
+        ("[native]\npaylaod = 1500", ["'native.paylaod'", "'native.payload'"]),
+        ("[nativ]\npayload = 1500", ["'nativ.payload'", "'native.payload'"]),
+        ("colour = 3", ["there is no option 'colour'"]),
+        ("[threads]\nnumber = 3", ["'threads.number'"]),
+        ("native-payload = [{}]", ["native-payload"]),
+    ],
+)
+def test_a_wrong_name_in_a_file_is_named_and_the_nearest_suggested(tmp_path, text, said):
+    file = tmp_path / "micanite.toml"
+    file.write_text(text)
+    ended = run("-p", "-1", "--config", file, deadline_s=20)
+    assert ended.returncode == 64
+    assert all(part in ended.stderr for part in said), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("native.busy-pol=5", "did you mean 'native.busy-poll'?"),
+        ("thread=5", "did you mean 'threads'?"),
+        ("threads", "NAME=VALUE"),
+        ("threads=x", "-t/--threads: 'x' is no number"),
+    ],
+)
+def test_a_wrong_set_is_refused_with_a_suggestion(word, said):
+    ended = run("-p", "-1", "--set", word, deadline_s=20)
+    assert ended.returncode == 64
+    assert said in ended.stderr
+
+
+def test_the_long_help_shows_tuning_under_its_dotted_names():
+    text, names = shown("--help")
+    table = text.partition("Tuning,")[2]
+    for name in ("native.payload=", "native.busy-poll=", "kernel-get.mode=", "kernel-get.pin="):
+        assert f"\n  {name}" in table, name
+    assert "native-payload" not in names
+
+
 @pytest.mark.parametrize(
     "text", ["threads = 0", "threads = 'x'", "threads = ", "no-such-threads = 1", "threads = 1\nthreads = 2"]
 )

@@ -4,7 +4,7 @@
 use clap::{Parser, Subcommand};
 use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
-use micanite_server::configuration::{Arguments, without_effect_help};
+use micanite_server::configuration::{Arguments, tables};
 
 mod trace;
 
@@ -14,8 +14,8 @@ const MORE: &str = "These are the options that people use; --help shows all.";
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
-or from the file that --config names (memory-limit = \"1g\"). The command line wins, then the
-environment, then the file.";
+or from the file that --config names (memory-limit = \"1g\"; in its section [native], busy-poll = 50).
+The command line wins, then the environment, then the file.";
 
 const CONTROL: &str = "\
 The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
@@ -30,7 +30,7 @@ Exit status: 0 done, 1 the trace cannot be read or something failed, 2 usage.
 docs/traces.md has the formats, and what the figures mean.";
 
 fn serve_help() -> String {
-    format!("{}\n{SOURCES}", without_effect_help())
+    format!("{}\n{SOURCES}", tables())
 }
 
 /// A memcached-compatible in-memory cache and store.

@@ -4,6 +4,7 @@
 //! command line of a memcached can be taken as it is; who gives a word a meaning asks [`Extended`]
 //! for it by its name.
 
+use super::suggestion::did_you_mean;
 use super::{UsageError, Value};
 use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
 
@@ -138,7 +139,10 @@ fn parse(word: &str) -> Result<(String, Option<String>), String> {
         let refused = REFUSED.iter().find(|(start, _)| name.starts_with(start));
         return Err(match refused {
             Some((_, reason)) => format!("'{name}' is not served: {reason}"),
-            None => format!("'{name}' is no extended option"),
+            None => {
+                let hint = did_you_mean(name, WORDS.iter().map(|(known, _)| *known));
+                format!("'{name}' is no extended option{hint}")
+            }
         });
     };
     match (kind, value) {

@@ -1,4 +1,4 @@
-//! Options in TOML: by their long names.
+//! Options in TOML: by their long names, or in sections.
 
 use std::fmt;
 
@@ -12,8 +12,17 @@ use super::{Options, Value};
 impl fmt::Display for Options {
     /// Writes the file that leads to these options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for value in self.values().into_iter().filter(|value| value.is_said()) {
-            writeln!(f, "{} = {}", value.declared.name, toml(value))?;
+        let mut said: Vec<_> = self.values().into_iter().filter(|value| value.is_said()).collect();
+        // TOML has keys without a section first.
+        said.sort_by_key(|value| !value.declared.section.is_empty());
+        let mut section = "";
+        for value in said {
+            if section != value.declared.section {
+                section = value.declared.section;
+                writeln!(f, "\n[{section}]")?;
+            }
+            let path = &value.declared.path;
+            writeln!(f, "{} = {}", path.rsplit('.').next().unwrap_or(path), toml(value))?;
         }
         Ok(())
     }
@@ -67,9 +76,21 @@ impl<'de> DeserializeSeed<'de> for Entry<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let said = Toml::deserialize(deserializer)?;
-        let value = self.options.find(&self.name).map_err(D::Error::custom)?;
-        let words = words(value, said).map_err(|what| D::Error::custom(format!("{}: {what}", self.name)))?;
+        match Toml::deserialize(deserializer)? {
+            Toml::Table(section) => {
+                let mut entries = section.into_iter();
+                entries.try_for_each(|(key, said)| self.options.read(&format!("{}.{key}", self.name), said))
+            }
+            said => self.options.read(&self.name, said),
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+impl Options {
+    fn read(&mut self, name: &str, said: Toml) -> Result<(), String> {
+        let value = self.find(name)?;
+        let words = words(value, said).map_err(|what| format!("{name}: {what}"))?;
         value.set_words(words);
         Ok(())
     }

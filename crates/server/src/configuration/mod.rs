@@ -16,6 +16,7 @@ mod memcached;
 mod options;
 mod ports;
 mod settings;
+mod suggestion;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -27,7 +28,7 @@ pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
-pub use options::{Arguments, Options, without_effect_help};
+pub use options::{Arguments, Options, tables};
 pub use ports::{BypassSettings, PortSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
+use super::suggestion::did_you_mean;
 use super::value::{Declaration, Kind, Value};
 use super::{UsageError, ports};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
@@ -58,7 +59,7 @@ macro_rules! options {
 }
 
 options! {
-    "Network" {
+    ("Network", "") {
         /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
         /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
         port = of(Kind::Words, "N").letter('p').common();
@@ -85,7 +86,7 @@ options! {
         /// allows it)
         io = of(Kind::Text, "KIND").default("epoll");
     }
-    "Memory and items" {
+    ("Memory and items", "") {
         /// Memory for items, index and headers together, in MiB or with k, m, g, t
         memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64").common();
         /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
@@ -111,7 +112,7 @@ options! {
         /// Keep all memory from being swapped out
         lock_memory = FLAG.letter('k').default("false");
     }
-    "Workers" {
+    ("Workers", "") {
         /// Worker threads [default: the physical cores this process may use]
         threads = number("N", 1, THREADS_MAX).letter('t').common();
         /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
@@ -120,7 +121,7 @@ options! {
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Text, "WHEN").default("off");
     }
-    "Access control and TLS" {
+    ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password
         auth_file = of(Kind::Path, "FILE").letter('Y').common();
         /// Let clients of the binary protocol say them too (SASL PLAIN)
@@ -147,7 +148,7 @@ options! {
         /// Refuse `watch`
         disable_watch = FLAG.letter('W').default("false");
     }
-    "Process" {
+    ("Process", "") {
         /// User to become when started as root
         user = of(Kind::Text, "NAME").letter('u').common();
         /// File that receives the process id
@@ -163,7 +164,7 @@ options! {
         /// Load memory only when a request needs it: for benchmarks
         no_prefetch = FLAG.hidden();
     }
-    "Control and observability" {
+    ("Control and observability", "") {
         /// Log connections as they open and close; -vv and -vvv say no more today
         verbose = of(Kind::Count, "").letter('v').default("0").common();
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
@@ -173,9 +174,9 @@ options! {
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");
     }
-    "Native protocol" {
+    ("Native protocol", "native") {
         /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
-        native = of(Kind::Port, "N").default("0").common();
+        native = of(Kind::Port, "N").key("port").default("0").common();
         /// The longest datagram of the native protocol, 1232 to 65507 bytes
         native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
         /// Let the kernel join and split native datagrams (GRO, GSO): on, off
@@ -186,7 +187,7 @@ options! {
         /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
         native_queue = size(1, 4 << 10, 1 << 30).default("8m");
     }
-    "Kernel bypass" {
+    ("Kernel bypass", "") {
         /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
         /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
         port_ip = of(Kind::Words, "ADDRESS/PREFIX");
@@ -197,10 +198,10 @@ options! {
         /// Further arguments of DPDK's environment (EAL), in one text
         dpdk_args = of(Kind::Any, "ARGUMENTS");
     }
-    "GETs in the kernel" {
+    ("GETs in the kernel", "kernel-get") {
         /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
         /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
-        kernel_get = of(Kind::Words, "INTERFACE").common();
+        kernel_get = of(Kind::Words, "INTERFACE").key("interface").common();
         /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
         /// can)
         kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
@@ -211,13 +212,13 @@ options! {
         /// and below it idle cores stay idle; 0: never
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
     }
-    "memcached compatibility" {
+    ("memcached compatibility", "") {
         /// Extended options of memcached, separated by commas: name or name=value
         extended = of(Kind::List, "WORDS").letter('o').common();
         /// Refused: --image keeps what is stored
         memory_file = of(Kind::Text, "FILE").letter('e').hidden();
     }
-    WITHOUT_EFFECT {
+    (WITHOUT_EFFECT, "") {
         /// CAS values cost nothing until a client asks for them; shown in `stats settings`
         disable_cas = FLAG.letter('C');
         /// Huge pages are used where they can be had
@@ -261,10 +262,27 @@ impl FromArgMatches for Options {
 }
 
 impl Options {
-    /// Returns the option of this name.
+    /// Returns the option of this name, be it `native.payload` or `native-payload`.
     pub(super) fn find(&mut self, name: &str) -> Result<&mut Value, String> {
-        let found = self.values_mut().into_iter().find(|value| value.declared.name == name);
-        found.ok_or_else(|| format!("there is no option '{name}'"))
+        let found = self.values_mut().into_iter().find(|value| value.declared.is_named(name));
+        found.ok_or_else(|| {
+            let all = UNSAID.values();
+            let names = all.iter().flat_map(|value| [&*value.declared.path, &*value.declared.name]);
+            format!("there is no option '{name}'{}", did_you_mean(name, names))
+        })
+    }
+
+    /// Reads what stood behind each `--set`: `NAME=VALUE`.
+    fn of_set(said: &[String]) -> Result<Self, UsageError> {
+        let mut options = Self::default();
+        for said in said {
+            let (name, text) = said
+                .split_once('=')
+                .ok_or_else(|| UsageError(format!("--set: '{said}' has no '=': NAME=VALUE")))?;
+            let option = options.find(name).map_err(|what| UsageError(format!("--set: {what}")))?;
+            option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
+        }
+        Ok(options)
     }
 
     /// Takes from `other` what is not said here.
@@ -282,9 +300,9 @@ impl Options {
         self
     }
 
-    /// Says the defaults of those whose names are `wanted`.
-    pub(super) fn complete(&mut self, wanted: impl Fn(&str) -> bool) {
-        let values = self.values_mut().into_iter().filter(|value| wanted(&value.declared.name));
+    /// Says the defaults of those that are `wanted`.
+    pub(super) fn complete(&mut self, wanted: impl Fn(&Declaration) -> bool) {
+        let values = self.values_mut().into_iter().filter(|value| wanted(&value.declared));
         values.for_each(Value::complete);
     }
 
@@ -311,6 +329,9 @@ impl Options {
 pub struct Arguments {
     #[command(flatten)]
     pub options: Options,
+    /// Set an option by its name in the file, such as native.busy-poll=50; repeatable
+    #[arg(long, value_name = "NAME=VALUE", help_heading = CONFIGURATION, hide_short_help = true)]
+    pub set: Vec<String>,
     /// TOML file with these options by their long names
     #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true, help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
@@ -325,7 +346,7 @@ impl Arguments {
     /// # Errors
     /// The file cannot be read, or has something in it that is no option.
     pub fn options(self) -> Result<Options, UsageError> {
-        let options = self.options.or(Options::of_environment()?);
+        let options = self.options.or(Options::of_set(&self.set)?).or(Options::of_environment()?);
         match self.config {
             Some(path) => Ok(options.or(read(&path)?)),
             None => Ok(options),
@@ -340,13 +361,39 @@ fn read(path: &Path) -> Result<Options, UsageError> {
     toml::from_str(&text).map_err(|error| UsageError(format!("--config {shown}: {error}")))
 }
 
-/// Returns what `--help` says after the options: memcached's that do nothing, and why.
-pub fn without_effect_help() -> String {
-    let mut text = format!("{WITHOUT_EFFECT}:\n");
-    for value in UNSAID.values().into_iter().filter(|value| value.declared.heading == WITHOUT_EFFECT) {
-        let Declaration { name, help, .. } = &*value.declared;
-        let letter = value.declared.letter.unwrap_or_default();
-        text += &format!("  -{letter}, --{name:<20} {help}\n");
+/// Returns what `--help` says after the options: how to tune, and what memcached's options without effect are.
+pub fn tables() -> String {
+    let mut text =
+        "Tuning, by --set NAME=VALUE, by sections of the file, or as a flag (--native-payload=BYTES):\n"
+            .to_owned();
+    for declared in
+        UNSAID.values().into_iter().map(|value| &value.declared).filter(|declared| declared.is_tuning())
+    {
+        row(&mut text, &format!("{}={}", declared.path, declared.value_name), &declared.help);
+    }
+    text += &format!("\n{WITHOUT_EFFECT}:\n");
+    for declared in UNSAID.values().into_iter().map(|value| &value.declared) {
+        if let (WITHOUT_EFFECT, Some(letter)) = (declared.heading, declared.letter) {
+            row(&mut text, &format!("-{letter}, --{}", declared.name), &declared.help);
+        }
     }
     text
+}
+
+/// Writes a row of a table of two columns.
+fn row(text: &mut String, name: &str, help: &str) {
+    const HELP_COLUMN: usize = 34;
+    const COLUMNS: usize = 98;
+    let mut line = format!("  {name}");
+    for word in help.split_whitespace() {
+        if line.len() + word.len() >= COLUMNS {
+            *text += &format!("{line}\n");
+            line.clear();
+        }
+        line = match line.len() {
+            ..HELP_COLUMN => format!("{line:HELP_COLUMN$}{word}"),
+            _ => format!("{line} {word}"),
+        };
+    }
+    *text += &format!("{line}\n");
 }

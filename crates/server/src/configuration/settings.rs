@@ -291,12 +291,11 @@ impl Settings {
         options.enable_ssl.set(self.tls.is_some());
         options.native.set(self.native.as_ref().map_or(0, |native| native.port));
         let has_kernel_sockets = self.native.as_ref().is_some_and(|native| native.bypass.is_none());
-        options.complete(|name| match name.split('-').next() {
-            Some("eviction") => self.semantics == Semantics::Cache,
-            Some("kernel") => self.kernel_get.is_some(),
-            Some("port") => false,
-            Some("native") => has_kernel_sockets,
-            _ => true,
+        options.complete(|declared| match declared.section {
+            "native" => has_kernel_sockets,
+            "kernel-get" => self.kernel_get.is_some(),
+            _ if declared.name == "port-busy-poll" => false,
+            _ => declared.name != "eviction" || self.semantics == Semantics::Cache,
         });
         options
     }

@@ -42,11 +42,16 @@ pub enum Kind {
 pub struct Declaration {
     /// Long name, and key in TOML.
     pub name: String,
+    /// Name in TOML and for `--set`: `native.payload`, where the section is `native`.
+    pub path: String,
+    pub section: &'static str,
     pub heading: &'static str,
     pub help: String,
     pub kind: Kind,
     pub letter: Option<char>,
-    value_name: &'static str,
+    /// Name within the section, of the option that the section is named after.
+    key: &'static str,
+    pub value_name: &'static str,
     default: Option<&'static str>,
     /// Whether `-h` shows it.
     is_common: bool,
@@ -57,10 +62,13 @@ impl Declaration {
     pub const fn new(kind: Kind, value_name: &'static str) -> Self {
         Self {
             name: String::new(),
+            path: String::new(),
+            section: "",
             heading: "",
             help: String::new(),
             kind,
             letter: None,
+            key: "",
             value_name,
             default: None,
             is_common: false,
@@ -70,6 +78,11 @@ impl Declaration {
 
     pub const fn letter(mut self, letter: char) -> Self {
         self.letter = Some(letter);
+        self
+    }
+
+    pub const fn key(mut self, key: &'static str) -> Self {
+        self.key = key;
         self
     }
 
@@ -88,9 +101,19 @@ impl Declaration {
         self
     }
 
-    pub fn named(mut self, field: &str, heading: &'static str, help: &str) -> Self {
-        self.heading = heading;
+    pub fn named(
+        mut self,
+        field: &str,
+        (heading, section): (&'static str, &'static str),
+        help: &str,
+    ) -> Self {
+        (self.heading, self.section) = (heading, section);
         self.name = field.replace('_', "-");
+        self.path = match self.name.strip_prefix(section) {
+            _ if section.is_empty() => self.name.clone(),
+            Some("") => format!("{section}.{}", self.key),
+            rest => format!("{section}.{}", rest.unwrap_or_default().trim_start_matches('-')),
+        };
         self.help = match self.default {
             Some(default) if !self.is_switch() => format!("{} [default: {default}]", help.trim()),
             _ => help.trim().into(),
@@ -109,6 +132,15 @@ impl Declaration {
         format!("{letter}--{}", self.name)
     }
 
+    pub fn is_named(&self, name: &str) -> bool {
+        name == self.name || name == self.path
+    }
+
+    /// Returns whether the help shows it in the table of tuning.
+    pub fn is_tuning(&self) -> bool {
+        !self.section.is_empty() && self.section != self.name
+    }
+
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Flag | Kind::Count)
     }
@@ -122,7 +154,7 @@ impl Declaration {
             .help(&self.help)
             .help_heading(self.heading)
             .hide_short_help(!self.is_common)
-            .hide(self.is_hidden || self.heading == WITHOUT_EFFECT);
+            .hide(self.is_hidden || self.is_tuning() || self.heading == WITHOUT_EFFECT);
         match self.kind {
             Kind::Count => argument.action(ArgAction::Count),
             Kind::Flag => argument
