@@ -43,7 +43,7 @@ def attached(link):
 
 def refused(link, *options):
     """Starts a server that cannot have the port: what it says, after it has ended by itself."""
-    port = () if "--port" in options else ("--port", f"xdp:{NEAR}")
+    port = () if "--bypass" in options else ("--bypass", f"xdp:{NEAR}")
     words = [*command(), *port, "-p", TCP_PORT + 1, "-m", 64, "-t", 1, *options]
     with link.server.inside():
         ended = subprocess.run(
@@ -102,13 +102,13 @@ def test_a_second_server_does_not_take_the_interface(link, key):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (["--port", "xdp:nosuch0"], "nosuch0"),
-        (["--port", "xdp:"], "xdp:"),
-        (["--port", "xdq:port0"], "xdq"),
+        (["--bypass", "xdp:nosuch0"], "nosuch0"),
+        (["--bypass", "xdp:"], "xdp:"),
+        (["--bypass", "xdq:port0"], "xdq"),
         (["-t", 2], "queue"),
         (["--native-payload", 1473], "payload"),
         (["--native-payload", 65507], "payload"),
-        (["--port-ip", "10.0.0.300/24"], "10.0.0.300"),
+        (["--bypass-ip", "10.0.0.300/24"], "10.0.0.300"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
@@ -164,7 +164,7 @@ def test_everything_else_reaches_the_kernel(link, key):
     link.server.ip("address", "add", f"{other}/24", "dev", NEAR)
     addresses = f"{link.server.address}/24,{link.server.address6}/64"
     with PortServer(
-        XDP, link, "-m", 64, "-l", f"127.0.0.1,{link.server.address}", "--port-ip", addresses
+        XDP, link, "-m", 64, "-l", f"127.0.0.1,{link.server.address}", "--bypass-ip", addresses
     ) as server:
         with server.client() as client:
             client.set(key, b"v" * 1000)
@@ -244,7 +244,7 @@ def test_an_unprivileged_user_with_few_capabilities(link, key):
 @pytest.mark.parametrize("missing", NEEDED)
 def test_a_missing_capability_is_named(link, missing):
     rest = [name for name in NEEDED if name != missing]
-    words = as_nobody(rest) + [*command(), "--port", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
+    words = as_nobody(rest) + [*command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
     with link.server.inside():
         words = list(map(str, words))
         ended = subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment())
@@ -254,7 +254,7 @@ def test_a_missing_capability_is_named(link, missing):
 
 def test_too_little_memory_to_lock_is_named(link):
     words = as_nobody(NEEDED, 1 << 20) + [
-        *command(), "--port", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1
+        *command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1
     ]
     with link.server.inside():
         ended = subprocess.run(
@@ -307,7 +307,7 @@ def test_two_ports_share_the_workers(link, key):
     ):
         host.ip("address", "add", f"{address}/24", "dev", interface)
         host.ip("link", "set", interface, "up")
-    with PortServer(XDP, link, "--port", "xdp:port1", "-t", 2, "-m", 64, "--access", "crcw") as server:
+    with PortServer(XDP, link, "--bypass", "xdp:port1", "-t", 2, "-m", 64, "--access", "crcw") as server:
         with link.clients.inside():
             other = NativeClient(BASE + 1, host="10.93.7.1")
         with server.client() as client, other:

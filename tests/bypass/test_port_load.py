@@ -1,4 +1,4 @@
-"""Both ends around the kernel: `micanite load --port` against `serve --port`, over AF_XDP on veth and over
+"""Both ends around the kernel: `micanite load --port` against `serve --bypass`, over AF_XDP on veth and over
 DPDK's memif."""
 
 import json
@@ -124,7 +124,7 @@ class MemifServer(NativeServer):
     def __init__(self, socket, *options, role="server"):
         device = f"dpdk:net_memif0,role={role},socket={socket}"
         super().__init__(
-            "--port", device, "--port-ip", f"{SERVER_IP}/24", "--native", BASE, "-t", 1, "-m", 64, *options
+            "--bypass", device, "--bypass-ip", f"{SERVER_IP}/24", "--native", BASE, "-t", 1, "-m", 64, *options
         )
 
     def words(self):

@@ -249,7 +249,7 @@ def test_an_af_xdp_port_needs_the_profile_of_ports(start, monkeypatch, profile, 
         pytest.skip(reason)
     under_profile(monkeypatch, profile=profile)
     with links.Link() as link, link.server.inside():
-        server = start("--port", f"xdp:{links.NEAR}", "-t", "1", ready=serves)
+        server = start("--bypass", f"xdp:{links.NEAR}", "-t", "1", ready=serves)
         if not serves:
             assert server.wait_for_end() != 0
         assert ("native XDP" in server.stderr()) == serves, server.stderr()

@@ -287,7 +287,7 @@ def test_datagrams_beside_required_certificates_have_to_be_wished(start, authori
     for options, reason in (
         (("-U", -1), "-U/--udp-port: Cannot use UDP with authentication enabled"),
         (("--native", -1), "--native: this protocol has no authentication"),
-        (("--port", "xdp:lo"), "--port xdp:lo: this protocol has no authentication"),
+        (("--bypass", "xdp:lo"), "--bypass xdp:lo: this protocol has no authentication"),
         (
             ("-U", -1, "--native", -1, "--allow-unauthenticated", "udp"),
             "--native: this protocol has no authentication",

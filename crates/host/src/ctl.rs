@@ -44,7 +44,7 @@ pub enum Errand {
     Ask(Request),
     /// Print, or set, what makes network interfaces deliver each worker's port to its CPU
     Nic(NicOptions),
-    /// Say what this machine allows for ports around the kernel's network stack (--port), what is
+    /// Say what this machine allows for ports around the kernel's network stack (--bypass), what is
     /// missing, and the commands that give it; needs no server and no root
     Doctor(DoctorOptions),
 }

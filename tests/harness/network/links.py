@@ -111,7 +111,7 @@ class Link:
 
     @property
     def prefixes(self):
-        """The server's addresses as `--port-ip` takes them."""
+        """The server's addresses as `--bypass-ip` takes them."""
         return f"{self.server.address}/24,{self.server.address6}/64"
 
     def __enter__(self):

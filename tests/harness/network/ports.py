@@ -72,12 +72,12 @@ class PortServer(NativeServer):
 def port_options(kind, link, driver="net_af_packet0"):
     """The words that give a server its port; `driver` is one of DPDK's for an interface of the kernel's."""
     if kind == XDP:
-        return ["--port", f"xdp:{NEAR}"]
+        return ["--bypass", f"xdp:{NEAR}"]
     if kind == KERNEL_GET:
         return ["--kernel-get", NEAR]
     queues = "qpairs" if driver.startswith("net_af_packet") else "queue_count"
     device = f"{driver},iface={NEAR},{queues}={link.queues}"
-    return ["--port", f"dpdk:{device}", "--port-ip", link.prefixes]
+    return ["--bypass", f"dpdk:{device}", "--bypass-ip", link.prefixes]
 
 
 @dataclass

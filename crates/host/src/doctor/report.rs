@@ -98,13 +98,13 @@ impl Grade {
 /// A port that the machine could have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// The value for `--port`.
+    /// The value for `--bypass`.
     pub name: String,
     /// Grade.
     pub grade: Grade,
     /// Workers that it has queues for.
     pub workers: usize,
-    /// Addresses that it has to be given, as `--port-ip` takes them.
+    /// Addresses that it has to be given, as `--bypass-ip` takes them.
     pub addresses: Option<String>,
     /// It is a port of DPDK, not of AF_XDP.
     #[serde(skip)]

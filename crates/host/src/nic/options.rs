@@ -32,7 +32,7 @@ pub struct NicOptions {
     /// The CPUs of the workers, in their order [default: as the server pins them]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// For `serve --port xdp:`: worker i has queue i, and everything else comes through the same queues
+    /// For `serve --bypass xdp:`: worker i has queue i, and everything else comes through the same queues
     #[arg(long)]
     pub xdp: bool,
     /// Set it, rather than print it

@@ -166,7 +166,7 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
     let own = own.to_string();
     let count;
     let serve = ["serve", "-t", "1", "-m", "2048", "--control-socket", "none"];
-    let bypass = ["--port", &port, "--port-ip", &ip, "--native", &native];
+    let bypass = ["--bypass", &port, "--bypass-ip", &ip, "--native", &native];
     let (binary, arguments): (OsString, Vec<&str>) = match program {
         Program::Bypass(binary) => {
             let at = ["-l", "127.0.0.1", "-p", &tcp];

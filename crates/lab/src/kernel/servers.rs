@@ -246,7 +246,7 @@ fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> 
             (binaries.micanite.clone().into(), all.concat())
         }
         Kind::Xdp => {
-            let bypass = ["--port", &port, "--port-ip", &own_prefix, "--native", &udp];
+            let bypass = ["--bypass", &port, "--bypass-ip", &own_prefix, "--native", &udp];
             let all = [&ours[..], &bypass];
             (binaries.micanite.clone().into(), all.concat())
         }

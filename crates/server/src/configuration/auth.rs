@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::checks::absolute;
-use super::{Options, Settings, UsageError, Value, ports};
+use super::{Options, Settings, UsageError, Value};
 
 /// Who is asked for a password, and what is known of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Unauthenticated {
                 "udp" => this.udp = true,
                 "native" => this.native = true,
                 other => {
-                    let what = format!("'{other}' is neither udp (-U) nor native (--native, --port)");
+                    let what = format!("'{other}' is neither udp (-U) nor native (--native, --bypass)");
                     return Err(option.wrong(what));
                 }
             }
@@ -74,8 +74,8 @@ pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<
         )));
     }
     if settings.native.is_some() && !allowed.native {
-        let bypass = ports::names(options).into_iter().next();
-        let name = bypass.map_or("--native".into(), |name| format!("--port {name}"));
+        let port = settings.bypass().and_then(|bypass| bypass.ports.first());
+        let name = port.map_or("--native".into(), |port| format!("--bypass {}", port.name));
         return Err(UsageError(format!(
             "{name}: this protocol has no authentication, and TCP asks for {asked}; --allow-unauthenticated native \
              serves it all the same"

@@ -8,7 +8,7 @@ use micanite_engine::{Eviction, Semantics};
 
 use super::settings::{ControlSocket, Listen, NativeSettings, Settings};
 use super::tls::ListenTls;
-use super::{Options, UsageError, Value, address, ports};
+use super::{Options, UsageError, Value, address, bypass};
 use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -23,7 +23,7 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
         0 => PORT_DEFAULT,
         port => port,
     };
-    let port = ports::tcp(options)?.unwrap_or(default);
+    let port = if options.port.is_said() { options.port.port()? } else { default };
     let words: Vec<_> = options.listen.list().map(String::from).collect();
     let (mut addresses, mut tls) = (Vec::new(), Vec::new());
     if port != 0 {
@@ -34,7 +34,7 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
             tls.resize(addresses.len(), kind);
         }
     }
-    let has_native = options.native.text() != Some("0") || !ports::names(options).is_empty();
+    let has_native = options.native.text() != Some("0") || options.bypass.is_said();
     if addresses.is_empty() && !options.unix_socket.is_said() && !has_native && udp_port == 0 {
         return Err(options.port.wrong(
             "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol (--native)",
@@ -104,10 +104,10 @@ pub(super) fn eviction(option: &Value, semantics: Semantics) -> Result<Eviction,
 }
 
 pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<NativeSettings>, UsageError> {
-    let bypass = ports::bypass(options, settings.threads)?;
+    let bypass = bypass::bypass(options, settings.threads)?;
     let option = &options.native;
     let port = match bypass {
-        Some(_) => ports::native_port(options)?,
+        Some(_) => bypass::native_port(options)?,
         None => option.port()?,
     };
     let threads = settings.threads;
@@ -132,7 +132,7 @@ pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<Na
         return Ok(None);
     }
     if native.bypass.is_some() && native.busy_poll_us > 0 {
-        let what = "it is for the kernel's sockets; ports around the kernel have --port-busy-poll";
+        let what = "it is for the kernel's sockets; --bypass has --bypass-busy-poll";
         return Err(options.native_busy_poll.wrong(what));
     }
     let mut addresses = Vec::new();

@@ -62,6 +62,7 @@ impl<'de> Visitor<'de> for File {
         while let Some(name) = map.next_key::<String>()? {
             map.next_value_seed(Entry { options: &mut options, name })?;
         }
+        options.split_port();
         Ok(options)
     }
 }
@@ -106,7 +107,7 @@ fn words(value: &Value, said: Toml) -> Result<Vec<String>, String> {
             let lists: Result<Vec<_>, _> = list.into_iter().map(|said| words(value, said)).collect();
             let words = lists?.concat();
             match value.declared.kind {
-                Kind::Words | Kind::List => Ok(words),
+                Kind::Ports | Kind::List => Ok(words),
                 _ => Ok(vec![words.join(",")]),
             }
         }

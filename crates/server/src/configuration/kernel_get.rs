@@ -72,7 +72,7 @@ fn check(interfaces: &[String], settings: &Settings) -> Result<(), String> {
         let is_there = |port: &PortName| matches!(port, PortName::Xdp { interface } if interface == name);
         if ports.iter().any(|port| is_there(&port.name)) {
             return Err(format!(
-                "an interface has one XDP program, and --port xdp:{name} has that of {name}"
+                "an interface has one XDP program, and --bypass xdp:{name} has that of {name}"
             ));
         }
         Interface::find(name).map_err(|what| what.to_string())?;

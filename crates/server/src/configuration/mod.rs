@@ -7,6 +7,7 @@
 mod address;
 mod admin;
 mod auth;
+mod bypass;
 mod checks;
 mod extended;
 mod file;
@@ -14,7 +15,6 @@ mod io;
 mod kernel_get;
 mod memcached;
 mod options;
-mod ports;
 mod settings;
 mod suggestion;
 #[cfg(test)]
@@ -24,12 +24,12 @@ mod udp;
 mod value;
 
 pub use auth::AuthSettings;
+pub use bypass::{BypassSettings, PortSettings};
 pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
 pub use options::{Arguments, Options, tables};
-pub use ports::{BypassSettings, PortSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;

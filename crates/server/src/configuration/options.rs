@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
+use super::UsageError;
 use super::suggestion::did_you_mean;
 use super::value::{Declaration, Kind, Value};
-use super::{UsageError, ports};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
 pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
@@ -60,9 +60,8 @@ macro_rules! options {
 
 options! {
     ("Network", "") {
-        /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
-        /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
-        port = of(Kind::Words, "N").letter('p').common();
+        /// TCP port (0: no TCP, -1: a free one) [default: 11211]
+        port = of(Kind::Ports, "NUMBER").letter('p').common();
         /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
         /// addresses stand in brackets)
         listen = of(Kind::List, "ADDRESS").letter('l').default("127.0.0.1").common();
@@ -137,7 +136,7 @@ options! {
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
         tls_client_ca = of(Kind::Path, "FILE").common();
         /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
-        /// udp (-U), native (--native, --port)
+        /// udp (-U), native (--native, --bypass)
         allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
         /// Let clients end the server with `shutdown`
         enable_shutdown = FLAG.letter('A').default("false");
@@ -187,21 +186,24 @@ options! {
         /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
         native_queue = size(1, 4 << 10, 1 << 30).default("8m");
     }
-    ("Kernel bypass", "") {
-        /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
-        /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
-        port_ip = of(Kind::Words, "ADDRESS/PREFIX");
+    ("Kernel bypass", "bypass") {
+        /// Answer the native protocol around the kernel's network stack, at xdp:INTERFACE (AF_XDP) or
+        /// dpdk:DEVICE; repeatable; docs/bypass.md
+        bypass = of(Kind::List, "PORT").key("port").common();
+        /// Addresses of the port with their prefixes, such as 10.0.0.2/24, separated by commas; given once for
+        /// each port, in their order [default: those of the interface (xdp:)]
+        bypass_ip = of(Kind::List, "ADDRESS/PREFIX").alias("port-ip");
         /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
-        port_gateway = of(Kind::Text, "ADDRESS");
+        bypass_gateway = of(Kind::Text, "ADDRESS").alias("port-gateway");
         /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own time
-        port_busy_poll = number("US", 0, 1_000_000).default("0");
+        bypass_busy_poll = number("US", 0, 1_000_000).default("0").alias("port-busy-poll");
         /// Further arguments of DPDK's environment (EAL), in one text
-        dpdk_args = of(Kind::Any, "ARGUMENTS");
+        bypass_dpdk_args = of(Kind::Any, "ARGUMENTS").alias("dpdk-args");
     }
     ("GETs in the kernel", "kernel-get") {
         /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
         /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
-        kernel_get = of(Kind::Words, "INTERFACE").key("interface").common();
+        kernel_get = of(Kind::List, "INTERFACE").key("interface").common();
         /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
         /// can)
         kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
@@ -257,6 +259,7 @@ impl FromArgMatches for Options {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.values_mut().into_iter().for_each(|value| value.take(matches));
+        self.split_port();
         Ok(())
     }
 }
@@ -282,6 +285,7 @@ impl Options {
             let option = options.find(name).map_err(|what| UsageError(format!("--set: {what}")))?;
             option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
         }
+        options.split_port();
         Ok(options)
     }
 
@@ -293,11 +297,19 @@ impl Options {
             other.disable_evictions.clear();
             other.eviction.clear();
         }
-        ports::merge(&mut self.port, &mut other.port);
         for (mine, theirs) in self.values_mut().into_iter().zip(other.values()) {
             mine.or(theirs.clone());
         }
         self
+    }
+
+    /// Moves devices of `--port` to `--bypass`, which was one option with it; each source ends with this.
+    pub(super) fn split_port(&mut self) {
+        let words: Vec<_> = self.port.words().iter().flat_map(|word| word.split_whitespace()).collect();
+        let (devices, mut ports): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.contains(':'));
+        self.bypass.extend(devices);
+        let port = ports.pop().map(String::from);
+        self.port.set_words(port.into_iter().collect());
     }
 
     /// Says the defaults of those that are `wanted`.
@@ -313,13 +325,15 @@ impl Options {
     fn of_environment() -> Result<Self, UsageError> {
         let mut options = Self::default();
         for value in options.values_mut() {
-            let name = value.declared.variable();
-            match std::env::var(&name) {
-                Ok(text) => value.set(text),
-                Err(std::env::VarError::NotPresent) => {}
-                Err(error) => return Err(UsageError(format!("{name}: {error}"))),
+            for name in value.declared.variables() {
+                match std::env::var(&name) {
+                    Ok(text) => value.set(text),
+                    Err(std::env::VarError::NotPresent) => {}
+                    Err(error) => return Err(UsageError(format!("{name}: {error}"))),
+                }
             }
         }
+        options.split_port();
         Ok(options)
     }
 }

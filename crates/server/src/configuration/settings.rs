@@ -11,13 +11,13 @@ use micanite_kernel::IMAGE_BYTES_MAX;
 
 use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
+use super::bypass::BypassSettings;
 use super::checks;
 use super::extended::{self, Extended};
 use super::io::IoSettings;
 use super::kernel_get::{self, KernelGetSettings};
 use super::memcached::{Binding, Switches};
 use super::options::ITEM_BYTES_MAX;
-use super::ports::BypassSettings;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
@@ -281,7 +281,6 @@ impl Settings {
         let mut options = self.said.clone();
         // Defaults that follow from other options, and what the machine made of the settings.
         options.port.set(self.listen.port);
-        options.port.extend(self.bypass().iter().flat_map(|bypass| &bypass.ports).map(|port| &port.name));
         options.memory_limit.set(exact(self.memory_bytes));
         options.threads.set(self.threads);
         options.max_connections.set(self.connections_max);
@@ -294,7 +293,7 @@ impl Settings {
         options.complete(|declared| match declared.section {
             "native" => has_kernel_sockets,
             "kernel-get" => self.kernel_get.is_some(),
-            _ if declared.name == "port-busy-poll" => false,
+            "bypass" => false,
             _ => declared.name != "eviction" || self.semantics == Semantics::Cache,
         });
         options

@@ -257,7 +257,7 @@ fn a_word_is_any_toml_value() {
 
 #[test]
 fn ports_around_the_kernel_stand_beside_that_of_tcp() {
-    let both = settings("-p 5 --port xdp:eth0 -t 3").unwrap();
+    let both = settings("-p 5 --bypass xdp:eth0 -t 3").unwrap();
     assert_eq!(both.listen.addresses[0].port(), 5);
     let native = both.native.as_ref().unwrap();
     assert_eq!((native.port, native.payload_is_default), (11300, true));
@@ -265,18 +265,17 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
     assert_eq!(ports.len(), 1);
     assert_eq!(ports[0].name.to_string(), "xdp:eth0");
     assert_eq!((&ports[0].addresses, ports[0].workers.clone()), (&vec![], 0..3));
-    let alone = settings("--port xdp:eth0").unwrap();
+    let alone = settings("--bypass xdp:eth0").unwrap();
     assert_eq!(alone.listen.addresses[0].port(), 11211);
-    assert!(settings("-p 0 --port xdp:eth0").unwrap().listen.addresses.is_empty());
-    let two =
-        "-t 3 --native 9000 --port xdp:a --port xdp:b --port-ip 10.0.0.1/24,fd00::1/64 --port-ip 10.0.1.1/24";
+    assert!(settings("-p 0 --bypass xdp:eth0").unwrap().listen.addresses.is_empty());
+    let two = "-t 3 --native 9000 --bypass xdp:a --bypass xdp:b --bypass-ip 10.0.0.1/24,fd00::1/64 --bypass-ip 10.0.1.1/24";
     let two = settings(two).unwrap();
     let ports = &two.bypass().unwrap().ports;
     assert_eq!((ports[0].workers.clone(), ports[1].workers.clone()), (0..2, 2..3));
     assert_eq!((ports[0].addresses.len(), ports[1].addresses.len()), (2, 1));
     let dpdk = "--port dpdk:net_memif0,role=server --port-ip 10.0.0.1/24 --port-gateway 10.0.0.9";
     let mut options = options(dpdk).unwrap();
-    options.dpdk_args.set("--no-huge  -m 64");
+    options.bypass_dpdk_args.set("--no-huge  -m 64");
     let dpdk = Settings::of(&options, 3).unwrap();
     let bypass = dpdk.bypass().unwrap();
     assert_eq!(bypass.dpdk_arguments, ["--no-huge", "-m", "64"]);
@@ -291,42 +290,44 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
 #[test]
 fn the_command_line_and_a_file_may_each_say_one_of_the_two_ports() {
     let file = || toml::from_str("port = [7, 'xdp:a']").unwrap();
-    for (arguments, words) in
-        [("", ["7", "xdp:a"]), ("-p 5", ["5", "xdp:a"]), ("--port xdp:b", ["xdp:b", "7"])]
-    {
+    for (arguments, port, bypass) in [
+        ("", "7", "xdp:a"),
+        ("-p 5", "5", "xdp:a"),
+        ("--port xdp:b", "7", "xdp:b"),
+        ("--bypass xdp:b", "7", "xdp:b"),
+    ] {
         let both = options(arguments).unwrap().or(file());
-        assert_eq!(both.port.words(), words, "{arguments}");
+        assert_eq!((both.port.words(), both.bypass.words()), (&[port.into()][..], &[bypass.into()][..]));
     }
 }
 
 #[test]
 fn both_ports_in_one_word_are_not_overruled_by_a_file() {
-    let mut environment = Options::default();
-    environment.port.set("5 xdp:b");
+    let environment: Options = toml::from_str("port = '5 xdp:b'").unwrap();
     let both = environment.or(toml::from_str("port = '7 xdp:a'").unwrap());
-    assert_eq!(both.port.words(), ["5", "xdp:b"]);
+    assert_eq!((both.port.text(), both.bypass.words()), (Some("5"), &["xdp:b".into()][..]));
 }
 
 #[test]
 fn what_does_not_go_with_a_port_around_the_kernel_is_said() {
     for (arguments, part) in [
-        ("--port xdp:", "'xdp:' is not xdp:INTERFACE"),
+        ("--port xdp:", "'xdp:' names no device"),
         ("--port eth0", "'eth0' is no port"),
         ("--port xdp:a --native 0", "leave one of the two out"),
         ("--port xdp:a --native -1", "which ports are free"),
         ("--port xdp:a --native 65535 -t 2", "would be 65536"),
         ("--port xdp:a --port xdp:a", "named twice"),
         ("--port xdp:a --port xdp:b -t 1", "2 ports for 1 worker (-t)"),
-        ("--port xdp:a -Y /x", "--port xdp:a: this protocol has no auth"),
+        ("--port xdp:a -Y /x", "--bypass xdp:a: this protocol has no auth"),
         ("--port dpdk:x", "no addresses of its own"),
         ("--port dpdk:x --port-ip 10.0.0.1", "length of its prefix"),
         ("--port dpdk:x --port-ip 10.0.0.1/24 --port-gateway x", "no IP address"),
         ("--port xdp:a --port xdp:b --port-ip 10.0.0.1/24", "once for each"),
-        ("--port-ip 10.0.0.1/24", "no --port xdp: or dpdk:"),
-        ("--port xdp:a --dpdk-args x", "no --port dpdk:"),
-        ("--port xdp:a --port-gateway 10.0.0.1", "no --port dpdk:"),
-        ("--port dpdk:x --port-ip 10.0.0.1/24 --port-busy-poll 1", "no --port xdp:"),
-        ("--port xdp:a --native-busy-poll 5", "--port-busy-poll"),
+        ("--port-ip 10.0.0.1/24", "no --bypass xdp: or dpdk:"),
+        ("--port xdp:a --dpdk-args x", "no --bypass dpdk:"),
+        ("--port xdp:a --port-gateway 10.0.0.1", "no --bypass dpdk:"),
+        ("--port dpdk:x --port-ip 10.0.0.1/24 --port-busy-poll 1", "no --bypass xdp:"),
+        ("--port xdp:a --native-busy-poll 5", "--bypass-busy-poll"),
     ] {
         let error = settings(arguments).unwrap_err();
         assert!(error.contains(part), "{arguments}: {error}");

@@ -31,9 +31,9 @@ pub enum Kind {
     Text,
     /// Text that may begin with a hyphen.
     Any,
-    /// Repeatable; one word may be a scalar in TOML.
-    Words,
-    /// Repeatable; always a list in TOML.
+    /// A port, and beside it devices ([`super::Options::split_port`]).
+    Ports,
+    /// Repeatable.
     List,
 }
 
@@ -49,6 +49,8 @@ pub struct Declaration {
     pub help: String,
     pub kind: Kind,
     pub letter: Option<char>,
+    /// Name that it had before.
+    alias: Option<&'static str>,
     /// Name within the section, of the option that the section is named after.
     key: &'static str,
     pub value_name: &'static str,
@@ -68,6 +70,7 @@ impl Declaration {
             help: String::new(),
             kind,
             letter: None,
+            alias: None,
             key: "",
             value_name,
             default: None,
@@ -78,6 +81,11 @@ impl Declaration {
 
     pub const fn letter(mut self, letter: char) -> Self {
         self.letter = Some(letter);
+        self
+    }
+
+    pub const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
         self
     }
 
@@ -121,9 +129,10 @@ impl Declaration {
         self
     }
 
-    /// Returns the name of the environment variable.
-    pub fn variable(&self) -> String {
-        format!("MICANITE_{}", self.name.to_uppercase().replace('-', "_"))
+    /// Returns the names of the environment variable; the last is the one to use.
+    pub fn variables(&self) -> Vec<String> {
+        let names = self.alias.into_iter().chain([self.name.as_str()]);
+        names.map(|name| format!("MICANITE_{}", name.to_uppercase().replace('-', "_"))).collect()
     }
 
     /// Returns the name that messages use: `-t/--threads`.
@@ -133,7 +142,7 @@ impl Declaration {
     }
 
     pub fn is_named(&self, name: &str) -> bool {
-        name == self.name || name == self.path
+        name == self.name || name == self.path || self.alias == Some(name)
     }
 
     /// Returns whether the help shows it in the table of tuning.
@@ -151,6 +160,7 @@ impl Declaration {
         let argument = Arg::new(name)
             .long(name)
             .short(self.letter)
+            .aliases(self.alias)
             .help(&self.help)
             .help_heading(self.heading)
             .hide_short_help(!self.is_common)
@@ -164,7 +174,7 @@ impl Declaration {
                 .require_equals(true)
                 .default_missing_value("true"),
             _ => argument.value_name(self.value_name).action(ArgAction::Append).allow_hyphen_values(
-                matches!(self.kind, Kind::Number(_) | Kind::Size(..) | Kind::Port | Kind::Any | Kind::Words),
+                matches!(self.kind, Kind::Number(_) | Kind::Size(..) | Kind::Port | Kind::Any | Kind::Ports),
             ),
         }
     }
@@ -210,7 +220,7 @@ impl Value {
 
     /// Sets the words; an option that is not repeatable keeps the last.
     pub fn set_words(&mut self, mut words: Vec<String>) {
-        if !matches!(self.declared.kind, Kind::Words | Kind::List) {
+        if !matches!(self.declared.kind, Kind::Ports | Kind::List) {
             words.drain(..words.len().saturating_sub(1));
         }
         self.words = words;

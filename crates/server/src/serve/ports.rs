@@ -1,4 +1,4 @@
-//! Opens the ports around the kernel's network stack (`--port xdp:...`, `dpdk:...`), and says what was
+//! Opens the ports around the kernel's network stack (`--bypass`), and says what was
 //! got.
 
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub(super) fn open(settings: &mut Settings) -> Result<(Vec<Bypass>, Queues), Fai
             dpdk_arguments: bypass.dpdk_arguments.clone(),
         };
         let (opened, its_queues) =
-            Bypass::open(&options).map_err(|what| Failure::system(format!("cannot open --port {what}")))?;
+            Bypass::open(&options).map_err(|what| Failure::system(format!("cannot open --bypass {what}")))?;
         let local =
             Local { addresses: opened.addresses.iter().map(|(ip, _)| *ip).collect(), ports: udp_ports };
         queues.extend(its_queues.into_iter().map(|queue| {
@@ -85,7 +85,7 @@ fn fit_payload(native: &mut NativeSettings, ports: &[Bypass]) -> Result<(), Fail
         let (most, wanted) = (payload_bytes_max(port), native.payload_bytes);
         if most < PAYLOAD_BYTES_MIN {
             let text = format!(
-                "--port {name}: its MTU leaves {most} bytes for a datagram, and the native protocol needs \
+                "--bypass {name}: its MTU leaves {most} bytes for a datagram, and the native protocol needs \
                  {PAYLOAD_BYTES_MIN}: set its MTU to 1280 or more"
             );
             return Err(Failure::system(text));
@@ -164,7 +164,7 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
     let names: Vec<_> = named(settings).iter().map(|port| port.name.to_string()).collect();
     format!(
-        "--port {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and start \
+        "--bypass {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and start \
          it, or run it as that user with the capabilities that docs/bypass.md names",
         names.join(", "),
         settings.user.as_deref().unwrap_or_default(),

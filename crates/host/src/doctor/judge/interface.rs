@@ -154,13 +154,13 @@ fn state(facts: &Facts, interface: &Interface, section: &mut Section) -> Option<
         let addresses = list(&above.addresses);
         section.say(
             State::Fine,
-            format!("up; its address is that of {}: {addresses} (--port-ip)", above.nic.name),
+            format!("up; its address is that of {}: {addresses} (--bypass-ip)", above.nic.name),
         );
         borrowed = Some(addresses);
     } else {
         section.say_with(
             State::Missing,
-            "it has no address (or give --port-ip)",
+            "it has no address (or give --bypass-ip)",
             [format!("ip address add ADDRESS/PREFIX dev {name}")],
         );
     }
@@ -344,7 +344,7 @@ fn dpdk(interface: &Interface, driver: Option<&Driver>, section: &mut Section) {
             State::Note,
             format!(
                 "for DPDK the kernel loses it: modprobe vfio-pci; dpdk-devbind.py --bind=vfio-pci {address}; \
-                 then --port dpdk:{address}"
+                 then --bypass dpdk:{address}"
             ),
         ),
     }

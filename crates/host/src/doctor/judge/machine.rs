@@ -43,7 +43,7 @@ pub fn machine(facts: &Facts) -> Section {
     if several {
         section.say(
             State::Note,
-            "several NUMA nodes: give each node's workers a NIC of that node (--port may be repeated), \
+            "several NUMA nodes: give each node's workers a NIC of that node (--bypass may be repeated), \
              or keep the server on the NIC's node with taskset",
         );
     }
@@ -125,7 +125,7 @@ pub fn memory(facts: &Facts) -> Section {
 
 /// Judges the needs of AF_XDP: the kernel and this process.
 pub fn af_xdp(facts: &Facts) -> Section {
-    let mut section = Section::new("AF_XDP (--port xdp:INTERFACE)");
+    let mut section = Section::new("AF_XDP (--bypass xdp:INTERFACE)");
     let (kernel, process) = (&facts.kernel, &facts.process);
     if let Err(reason) = &facts.built.xdp {
         section.say_with(
@@ -248,7 +248,7 @@ fn locked_memory(section: &mut Section, facts: &Facts) {
 
 /// Judges the needs of DPDK.
 pub fn dpdk(facts: &Facts) -> Section {
-    let mut section = Section::new("DPDK (--port dpdk:DEVICE)");
+    let mut section = Section::new("DPDK (--bypass dpdk:DEVICE)");
     match &facts.built.dpdk {
         Ok(version) => section.say(State::Fine, format!("built in: {version}")),
         Err(reason) => section.say_with(

@@ -78,12 +78,12 @@ fn one_run(commands: Vec<String>) -> Vec<String> {
 /// The command that starts the server.
 fn serve(port: &Port) -> String {
     let addresses = match (&port.addresses, port.is_dpdk) {
-        (Some(list), _) => format!(" --port-ip {list}"),
-        (None, true) => " --port-ip ADDRESS/PREFIX".into(),
+        (Some(list), _) => format!(" --bypass-ip {list}"),
+        (None, true) => " --bypass-ip ADDRESS/PREFIX".into(),
         (None, false) => String::new(),
     };
     let name = quoted(&port.name);
-    format!("micanite serve --port {name}{addresses} -t {} -m 1024", port.workers)
+    format!("micanite serve --bypass {name}{addresses} -t {} -m 1024", port.workers)
 }
 
 fn audience(process: &Process) -> String {

@@ -23,7 +23,7 @@ pub fn verdict(facts: &Facts, sections: &[Section], ports: &[Port]) -> Verdict {
     let mut text = format!("best port here: {} ({})", best.name, best.grade.name());
     text += match (best.works, best.grade) {
         (true, Grade::Generic) => {
-            ". It works now, but is hardly better than the kernel's UDP sockets (--native without --port)"
+            ". It works now, but is hardly better than the kernel's UDP sockets (--native without --bypass)"
         }
         (true, _) => ". It works now",
         (false, _) => ". Something is missing for it that can be had",

@@ -82,7 +82,7 @@ fn a_vm_at_aws_needs_a_smaller_mtu_and_half_its_queues() {
             "ethtool -L ens5 combined 2",
             "sysctl -w vm.nr_hugepages=528",
             "micanite ctl nic ens5 --xdp --native 11300 --cores 2 --apply",
-            "micanite serve --port xdp:ens5 -t 2 -m 1024",
+            "micanite serve --bypass xdp:ens5 -t 2 -m 1024",
         ]
     );
 }
@@ -94,7 +94,7 @@ fn a_vm_at_google_works_for_a_user_with_the_capabilities() {
     assert_eq!(best(&report), "xdp:ens4");
     finding(&report, "AF_XDP", "this process has CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF");
     finding(&report, "ens4: gve", "native, zero copy (the driver says)");
-    assert_eq!(commands(&report), ["micanite serve --port xdp:ens4 -t 4 -m 1024"]);
+    assert_eq!(commands(&report), ["micanite serve --bypass xdp:ens4 -t 4 -m 1024"]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn at_azure_the_device_below_is_taken_not_the_synthetic_one() {
     assert_eq!(address.state, State::Fine);
     assert_eq!(
         commands(&report).last(),
-        Some(&"micanite serve --port xdp:enP30832s1 --port-ip 10.0.0.4/24 -t 4 -m 1024")
+        Some(&"micanite serve --bypass xdp:enP30832s1 --bypass-ip 10.0.0.4/24 -t 4 -m 1024")
     );
 }
 
@@ -127,7 +127,7 @@ fn a_machine_of_two_nodes_takes_the_port_that_is_nobodys() {
         [
             "systemctl disable --now irqbalance",
             "ethtool -K ens1f0np0 ntuple on",
-            "micanite serve --port xdp:ens1f0np0 -t 8 -m 1024",
+            "micanite serve --bypass xdp:ens1f0np0 -t 8 -m 1024",
         ]
     );
 }
@@ -140,7 +140,7 @@ fn a_device_that_dpdk_has_is_the_best_where_the_kernel_is_too_old_for_xdp() {
     assert_eq!(finding(&report, "AF_XDP", "too old").state, State::Impossible);
     finding(&report, "DPDK", "network device 0000:00:04.0: ready for DPDK");
     finding(&report, "eth0", "the host merges packets");
-    assert!(commands(&report)[0].contains("--port dpdk:0000:00:04.0 --port-ip ADDRESS/PREFIX"));
+    assert!(commands(&report)[0].contains("--bypass dpdk:0000:00:04.0 --bypass-ip ADDRESS/PREFIX"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn needs() -> Table {
                 "MICA 15, billion-rps 5 and 6: cores and ports in balance",
                 "several ports with a hardware queue for each core, and client machines with the same",
                 &network,
-                "server: micanite serve --native 11300 --port xdp:INTERFACE -t QUEUES; clients: micanite \
+                "server: micanite serve --native 11300 --bypass xdp:INTERFACE -t QUEUES; clients: micanite \
                  load native://SERVER:11300 --fill --port xdp:INTERFACE --threads QUEUES --pipeline 64 \
                  --json result.json",
             ]),

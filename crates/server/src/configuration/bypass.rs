@@ -1,6 +1,5 @@
-//! `--port`: bare numbers are TCP's, and `xdp:INTERFACE` and `dpdk:DEVICE` are ports around the kernel's
-//! network stack, at which the native protocol is answered then. Workers are shared out among the
-//! ports in blocks: each worker has one queue of one port (TOCS'16, 5.2).
+//! `--bypass`: ports around the kernel's network stack, which answer the native protocol. They share the
+//! workers in blocks: each worker has one queue of one port (TOCS'16, 5.2).
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -38,82 +37,44 @@ pub struct PortSettings {
     pub workers: Range<usize>,
 }
 
-/// Returns the words of `--port`, which may stand in one, with spaces.
-fn words(port: &Value) -> impl Iterator<Item = &str> {
-    port.words().iter().flat_map(|word| word.split_whitespace())
-}
-
-/// Takes from the other what is not said: a TCP port and a port around the kernel are different things to
-/// say, perhaps in one word.
-pub(super) fn merge(port: &mut Value, other: &mut Value) {
-    let is_tcp = |word: &str| word.parse::<i64>().is_ok();
-    let (has_tcp, has_bypass) = (words(port).any(is_tcp), words(port).any(|word| !is_tcp(word)));
-    let taken = words(other).filter(|word| if is_tcp(word) { !has_tcp } else { !has_bypass });
-    let all = words(port).chain(taken).map(String::from).collect();
-    port.set_words(all);
-}
-
-/// The port of TCP, if one is named; the last of several.
-pub(super) fn tcp(options: &Options) -> Result<Option<i64>, UsageError> {
-    let mut port = None;
-    for word in words(&options.port).filter(|word| word.parse::<PortName>().is_err()) {
-        port = match word.parse() {
-            Ok(number) if (-1..=65535).contains(&number) => Some(number),
-            _ if word.starts_with("xdp") || word.starts_with("dpdk") => {
-                return Err(options.port.wrong(format!("'{word}' is not xdp:INTERFACE or dpdk:DEVICE")));
-            }
-            _ => {
-                return Err(options.port.wrong(format!(
-                    "'{word}' is no port: 1 to 65535, 0 for none, -1 for a free one; \
-                     xdp:INTERFACE or dpdk:DEVICE around the kernel"
-                )));
-            }
-        };
-    }
-    Ok(port)
-}
-
-/// The ports around the kernel, as they are named.
-pub(super) fn names(options: &Options) -> Vec<PortName> {
-    words(&options.port).flat_map(str::parse).collect()
-}
-
 /// Checks them and what is said of them, if there are any.
 pub(super) fn bypass(options: &Options, threads: usize) -> Result<Option<BypassSettings>, UsageError> {
-    let names = names(options);
+    let words = options.bypass.words().iter().flat_map(|word| word.split_whitespace());
+    let names: Result<Vec<PortName>, _> = words.map(str::parse).collect();
+    let names = names.map_err(|what| options.bypass.wrong(what))?;
     let is_dpdk = |name: &PortName| matches!(name, PortName::Dpdk { .. });
     let (some_dpdk, all_dpdk) = (names.iter().any(is_dpdk), names.iter().all(is_dpdk));
     for (option, has_port, kind) in [
-        (&options.port_ip, !names.is_empty(), "xdp: or dpdk:"),
-        (&options.port_gateway, some_dpdk, "dpdk:"),
-        (&options.port_busy_poll, !all_dpdk, "xdp:"),
-        (&options.dpdk_args, some_dpdk, "dpdk:"),
+        (&options.bypass_ip, !names.is_empty(), "xdp: or dpdk:"),
+        (&options.bypass_gateway, some_dpdk, "dpdk:"),
+        (&options.bypass_busy_poll, !all_dpdk, "xdp:"),
+        (&options.bypass_dpdk_args, some_dpdk, "dpdk:"),
     ] {
         if option.is_said() && !has_port {
-            return Err(option.wrong(format!("there is no --port {kind}... that it is for")));
+            return Err(option.wrong(format!("there is no --bypass {kind}... that it is for")));
         }
     }
     if names.is_empty() {
         return Ok(None);
     }
     if let Some(name) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
-        return Err(options.port.wrong(format!("{} is named twice", names[name])));
+        return Err(options.bypass.wrong(format!("{} is named twice", names[name])));
     }
     if names.len() > threads {
         let (ports, workers) = (names.len(), count(threads, "worker"));
-        return Err(options.port.wrong(format!("{ports} ports for {workers} (-t): each needs one")));
+        return Err(options.bypass.wrong(format!("{ports} ports for {workers} (-t): each needs one")));
     }
-    let addresses = addresses(&options.port_ip, &names).map_err(|what| options.port_ip.wrong(what))?;
+    let addresses = addresses(&options.bypass_ip, &names).map_err(|what| options.bypass_ip.wrong(what))?;
     let shares = shares(threads, names.len());
     let ports = names.into_iter().zip(addresses).zip(shares);
-    let gateway = options.port_gateway.text().map(|text| {
-        text.parse().map_err(|_| options.port_gateway.wrong(format!("'{text}' is no IP address")))
+    let gateway = options.bypass_gateway.text().map(|text| {
+        text.parse().map_err(|_| options.bypass_gateway.wrong(format!("'{text}' is no IP address")))
     });
-    let arguments = options.dpdk_args.text().unwrap_or_default();
+    let arguments = options.bypass_dpdk_args.text().unwrap_or_default();
     Ok(Some(BypassSettings {
         ports: ports.map(|((name, addresses), workers)| PortSettings { name, addresses, workers }).collect(),
         gateway: gateway.transpose()?,
-        busy_poll_us: options.port_busy_poll.number()? as u32,
+        busy_poll_us: options.bypass_busy_poll.number()? as u32,
         dpdk_arguments: arguments.split_whitespace().map(String::from).collect(),
         memory_bytes: 0,
     }))
@@ -126,19 +87,16 @@ pub(super) fn native_port(options: &Options) -> Result<i64, UsageError> {
         return Ok(NATIVE_PORT_DEFAULT);
     }
     match option.port()? {
-        0 => {
-            Err(option
-                .wrong("0 turns off what --port xdp:... and dpdk:... are for: leave one of the two out"))
-        }
+        0 => Err(option.wrong("0 turns off what --bypass is for: leave one of the two out")),
         -1 => Err(option.wrong(
-            "with --port xdp:... or dpdk:... nobody knows which ports are free: \
+            "with --bypass nobody knows which ports are free: \
              name that of the first worker (11300 if you say nothing)",
         )),
         port => Ok(port),
     }
 }
 
-/// Whose address is whose: a word of `--port-ip` for each port, or all of them for the only one.
+/// Whose address is whose: a word of `--bypass-ip` for each port, or all of them for the only one.
 fn addresses(option: &Value, names: &[PortName]) -> Result<Vec<Vec<(IpAddr, u8)>>, String> {
     let of = |word: &String| {
         let parts = word.split([',', ' ']).filter(|part| !part.is_empty());
