@@ -6,6 +6,7 @@ mod exposure;
 mod inheritance;
 mod kernel_get;
 mod listeners;
+mod opened;
 mod pins;
 mod ports;
 mod process;
@@ -13,14 +14,13 @@ mod report;
 mod supervisor;
 mod threads;
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use micanite_control::cores;
 use micanite_control::log;
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
-use micanite_net::bypass::Bypass;
-use micanite_wire::native::CoreEntry;
 use micanite_workload::recording::End;
 
 use crate::configuration::{Arguments, Settings, UsageError};
@@ -28,16 +28,13 @@ use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
 use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, NoSocket, Socket};
-use crate::native::{NativeShared, Sockets};
-use crate::security::auth::Auth;
-use crate::security::tls::TlsShared;
+use crate::native::NativeShared;
 use crate::shared::Server;
-use crate::shared::clock::{Clock, seconds, unix_now_s};
-use crate::telemetry::admin::Admin;
+use crate::shared::clock::{Clock, seconds};
 use acceptor::Acceptor;
 pub use cgroup::memory_limit_bytes;
 use inheritance::Inheritance;
-use kernel_get::Listening;
+use opened::{Memory, Opened, load_secrets};
 use supervisor::Supervisor;
 use threads::Threads;
 
@@ -84,14 +81,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let print_config = arguments.print_config;
     let mut settings = Settings::of(&arguments.options()?, cores::physical())?;
     if print_config {
-        if let Some(trial) = Trial::of_environment() {
-            // A restart is not to end in a program that cannot read them.
-            load_secrets(&settings)?;
-            kernel_get::try_out(&settings, &trial)?;
-            pins::try_out(&settings, &trial)?;
-        }
-        print!("{}", settings.options());
-        return Ok(());
+        return print(&settings);
     }
     process::postpone_signals();
     // While the working directory is the one that relative paths are meant in.
@@ -99,79 +89,22 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings, inheritance.map_count());
-    let mut listeners = inheritance.take_activated(&mut settings);
-    let activated = listeners.len();
-    if activated == 0 {
-        listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
-    }
-    let sockets = listeners::open_native(&settings, &mut inheritance)?;
-    process::leave_parent(&settings, inheritance.is_restart())?;
-    let opened = ports::open(&mut settings);
-    let (ports, queues) = opened.inspect_err(|failure| inheritance.tell(&failure.text))?;
-    let udp = listeners::open_udp(&settings, &mut inheritance)?;
-    let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
-    cgroup::warn(report::bytes_max(&settings));
-    let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
-    // The key may be root's alone, and passwords too.
-    let (auth, tls) = load_secrets(&settings)?;
-    let clock = Clock::start();
-    let native = native(&settings, sockets.as_ref(), ports)?;
-    let start_admin = |admin: &mut Admin| match settings.daemon {
-        // A large image takes its time: whoever asks meanwhile shall hear it.
-        false => admin.start().map_err(cannot_start),
-        true => Ok(()),
-    };
-    let open = |maps| {
-        let listening = Listening { udp: udp.as_ref(), native: sockets.as_ref().zip(native.as_ref()) };
-        kernel_get::open(&settings, maps, listening, clock)
-    };
-    let mut locks = inheritance.take_locks();
-    pins::lock(&settings, &mut locks).inspect_err(|failure| inheritance.tell(&failure.text))?;
-    let maps = inheritance.take_maps();
-    let (cache, kernel_get, is_as_started);
-    if settings.kernel_get.is_some() {
-        // The kernel's memory and its programs are for root.
-        start_admin(&mut admin)?;
-        (cache, kernel_get) = open(maps)?;
-        is_as_started = process::become_user(&settings)?;
-    } else {
-        is_as_started = process::become_user(&settings)?;
-        start_admin(&mut admin)?;
-        (cache, kernel_get) = open(maps)?;
-    }
-    let image = OpenImage(Arc::clone(&cache));
-    if activated == 0 {
-        listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
+    let mut opened = Opened::new(&mut settings, &mut inheritance)?;
+    let memory = opened.memory(&settings, &mut inheritance)?;
+    let image = OpenImage(Arc::clone(&memory.cache));
+    if opened.activated == 0 {
+        opened.listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
     }
     process::become_daemon(&settings, inheritance.is_restart())?;
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
-    admin.start().map_err(cannot_start)?;
-    let now_s = seconds(clock.now_ms());
-    if let Some(native) = &native
-        && let ImageState::Clean | ImageState::Recovered = cache.image_state()
-    {
-        // Items have outlived what was known of the requests that made them.
-        native.ids.doubt(now_s);
-    }
+    opened.admin.start().map_err(cannot_start)?;
     settings.io.probe()?;
-    let server = Server::new(settings, cache, native, now_s);
-    let mut server = server.map_err(cannot_start)?;
-    server.restart = Restart::new(program);
-    server.pin_locks = locks;
-    if !is_as_started && server.settings.bypass().is_some() {
-        let reason = ports::cannot_come_back(&server.settings);
-        server.restart.forbid(reason);
-    }
-    if let Some(state) = kernel_get {
-        if !is_as_started && kernel_get::needs_rights(&server.settings, &state) {
-            server.restart.forbid(kernel_get::cannot_come_back(&server.settings));
-        }
-        server.set_kernel_get(state);
-    }
-    server.tls = tls;
-    server.auth = auth;
+    let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =
+        opened;
+    let mut server = server(settings, memory, native, (Restart::new(program), clock))?;
+    (server.auth, server.tls) = (auth, tls);
     let server = Arc::new(server);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server));
     let mut acceptor = acceptor.map_err(cannot_start)?;
@@ -180,26 +113,18 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let pidfile = process::write_pidfile(&server.settings)?;
     let threads = Threads::start(&server, clock, (sockets.clone(), queues), udp)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
-    let start = |socket| ControlThread::start(socket, &server, clock, threads.links[0].clone());
-    let beside = || {
-        let kernel_get = KernelGetThread::start(&server)?;
-        let balance = BalanceThread::start(&server)?;
-        Ok((socket.map(start).transpose()?, kernel_get, balance))
-    };
-    let (control, kernel_get, balance) = match beside() {
-        Ok(threads) => threads,
+    let helpers = match Helpers::start(socket, &server, clock, &threads) {
+        Ok(helpers) => helpers,
         Err(error) => {
             threads.give_up(&server);
             return Err(cannot_start(error));
         }
     };
     admin.set_running(&server, clock);
-    report::print(&server, &acceptor, &threads.cpus, control.as_ref(), admin.address());
+    report::print(&server, &acceptor, &threads.cpus, helpers.control.as_ref(), admin.address());
     inheritance.finish(&server);
     acceptor.run(&threads);
-    control.into_iter().for_each(ControlThread::end);
-    balance.into_iter().for_each(BalanceThread::end);
-    kernel_get.into_iter().for_each(KernelGetThread::end);
+    helpers.end();
     threads.join(&server);
     // There may be none.
     let _ = server.shared.recorder.stop(End::Server);
@@ -216,6 +141,75 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints the configuration. A restart first tries out what its program will need: it is not to end in one
+/// that cannot start.
+fn print(settings: &Settings) -> Result<(), Failure> {
+    if let Some(trial) = Trial::of_environment() {
+        load_secrets(settings)?;
+        kernel_get::try_out(settings, &trial)?;
+        pins::try_out(settings, &trial)?;
+    }
+    print!("{}", settings.options());
+    Ok(())
+}
+
+/// Joins all into what threads share. A restart is forbidden where it would need rights that are given up.
+fn server(
+    settings: Settings,
+    memory: Memory,
+    native: Option<NativeShared>,
+    (restart, clock): (Restart, Clock),
+) -> Result<Server, Failure> {
+    let now_s = seconds(clock.now_ms());
+    if let Some(native) = &native
+        && let ImageState::Clean | ImageState::Recovered = memory.cache.image_state()
+    {
+        // Items have outlived what was known of the requests that made them.
+        native.ids.doubt(now_s);
+    }
+    let mut server = Server::new(settings, memory.cache, native, now_s).map_err(cannot_start)?;
+    server.restart = restart;
+    server.pin_locks = memory.locks;
+    if !memory.is_as_started && server.settings.bypass().is_some() {
+        let reason = ports::cannot_come_back(&server.settings);
+        server.restart.forbid(reason);
+    }
+    if let Some(state) = memory.kernel_get {
+        if !memory.is_as_started && kernel_get::needs_rights(&server.settings, &state) {
+            server.restart.forbid(kernel_get::cannot_come_back(&server.settings));
+        }
+        server.set_kernel_get(state);
+    }
+    Ok(server)
+}
+
+/// Threads beside the workers.
+struct Helpers {
+    control: Option<ControlThread>,
+    kernel_get: Option<KernelGetThread>,
+    balance: Option<BalanceThread>,
+}
+
+impl Helpers {
+    fn start(
+        socket: Option<Socket>,
+        server: &Arc<Server>,
+        clock: Clock,
+        threads: &Threads,
+    ) -> io::Result<Self> {
+        let kernel_get = KernelGetThread::start(server)?;
+        let balance = BalanceThread::start(server)?;
+        let start = |socket| ControlThread::start(socket, server, clock, threads.links[0].clone());
+        Ok(Self { control: socket.map(start).transpose()?, kernel_get, balance })
+    }
+
+    fn end(self) {
+        self.control.into_iter().for_each(ControlThread::end);
+        self.balance.into_iter().for_each(BalanceThread::end);
+        self.kernel_get.into_iter().for_each(KernelGetThread::end);
+    }
+}
+
 /// An image that is open. Dropping it completes the image, after the last thread that writes it: a
 /// start that fails leaves the image as it was found.
 struct OpenImage(Arc<Cache>);
@@ -228,45 +222,7 @@ impl Drop for OpenImage {
     }
 }
 
-/// Reads passwords, certificates and keys, as far as they are asked for.
-fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>), Failure> {
-    let auth = settings.auth.as_ref().map(Auth::new).transpose();
-    let load = |tls| TlsShared::new(tls, unix_now_s());
-    let tls = settings.tls.as_ref().map(load).transpose();
-    Ok((auth.map_err(Failure::system)?, tls.map_err(Failure::system)?))
-}
-
-/// What workers share of the native protocol, if it is spoken.
-fn native(
-    settings: &Settings,
-    sockets: Option<&Sockets>,
-    ports: Vec<Bypass>,
-) -> Result<Option<NativeShared>, Failure> {
-    let Some(native) = &settings.native else {
-        return Ok(None);
-    };
-    let cpus = cores::of_workers(settings.threads);
-    let port = |worker: usize| match sockets.and_then(|sockets| sockets[worker].first()) {
-        Some(socket) => socket.local_addr().map_or(0, |address| address.port()),
-        None => native.port as u16 + worker as u16,
-    };
-    let core = |worker| CoreEntry {
-        port: port(worker),
-        node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
-    };
-    let cores = (0..settings.threads).map(core).collect();
-    let random = [process::random_seed()?, process::random_seed()?, process::random_seed()?];
-    let shared = NativeShared::new(cores, native.payload_bytes, random);
-    Ok(Some(match &native.bypass {
-        Some(bypass) => {
-            let shares = bypass.ports.iter().map(|port| port.workers.clone());
-            shared.over(ports, shares.collect())
-        }
-        None => shared,
-    }))
-}
-
-fn cannot_start(error: std::io::Error) -> Failure {
+fn cannot_start(error: io::Error) -> Failure {
     Failure::system(format!("cannot start: {error}"))
 }
 
