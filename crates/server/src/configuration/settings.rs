@@ -288,7 +288,10 @@ impl Settings {
         options.value_buffers.set(exact(self.value_buffer_bytes));
         options.semantics.set(self.semantics.name());
         options.enable_ssl.set(self.tls.is_some());
-        options.native.set(self.native.as_ref().map_or(0, |native| native.port));
+        match &self.native {
+            Some(native) => options.native.set(native.port),
+            None => options.native.clear(),
+        }
         let has_kernel_sockets = self.native.as_ref().is_some_and(|native| native.bypass.is_none());
         options.complete(|declared| match declared.section {
             "native" => has_kernel_sockets,
