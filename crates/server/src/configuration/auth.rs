@@ -55,8 +55,8 @@ impl Unauthenticated {
     }
 }
 
-/// Datagrams ask nobody for a password or a certificate: where other clients have to show one, they are served
-/// only if that is said. All else of `settings` is done.
+/// Refuses datagrams beside passwords or certificates unless `--allow-unauthenticated` names them: datagrams
+/// can ask for neither. All else of `settings` is done.
 pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<(), UsageError> {
     let tls = settings.tls.as_ref();
     let asked = if settings.auth.is_some() {
@@ -77,8 +77,8 @@ pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<
         let port = settings.bypass().and_then(|bypass| bypass.ports.first());
         let name = port.map_or("--native".into(), |port| format!("--bypass {}", port.name));
         return Err(UsageError(format!(
-            "{name}: this protocol has no authentication, and TCP asks for {asked}; --allow-unauthenticated native \
-             serves it all the same"
+            "{name}: this protocol has no authentication, and TCP asks for {asked}; \
+             --allow-unauthenticated native serves it all the same"
         )));
     }
     Ok(())

@@ -37,7 +37,8 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
     let has_native = options.native.text() != Some("0") || options.bypass.is_said();
     if addresses.is_empty() && !options.unix_socket.is_said() && !has_native && udp_port == 0 {
         return Err(options.port.wrong(
-            "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol (--native)",
+            "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol \
+             (--native)",
         ));
     }
     Ok(Listen { addresses, tls, port, words })
@@ -64,7 +65,8 @@ pub(super) fn max_item_size(option: &Value, settings: &Settings) -> Result<usize
     let is_kernel = without.kernel_get.take().is_some() && bytes <= without.item_bytes_allowed();
     Err(option.wrong(match is_kernel {
         true => format!(
-            "{text} is too large for the partitions of --kernel-get, which allow {most}; less, or no --kernel-get"
+            "{text} is too large for the partitions of --kernel-get, which allow {most}; less, or no \
+             --kernel-get"
         ),
         false => format!("{text} is too large for {memory} of memory (-m), which allows {most}"),
     }))

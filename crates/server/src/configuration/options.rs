@@ -1,12 +1,9 @@
-//! Every option of `serve`, declared once. The command line, the environment and TOML derive from it.
+//! Every option of `serve`, declared once: the command line, environment, TOML and help derive from it.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
-use super::UsageError;
 use super::suggestion::did_you_mean;
 use super::value::{Declaration, Kind, Value};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
@@ -15,9 +12,10 @@ pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
 
 /// Heading of memcached's options that are accepted and do nothing.
 pub(super) const WITHOUT_EFFECT: &str = "memcached's options without effect";
-const CONFIGURATION: &str = "Configuration";
+pub(super) const CONFIGURATION: &str = "Configuration";
 
 const FLAG: Declaration = Declaration::new(Kind::Flag, "");
+const PROTOCOLS: [&str; 4] = ["ascii", "binary", "auto", "auto-negotiate"];
 const ON_OFF: Kind = Kind::Choice(&["on", "off"]);
 
 const fn number(value_name: &'static str, least: usize, most: usize) -> Declaration {
@@ -41,7 +39,7 @@ macro_rules! options {
             $($($(#[doc = $help])+ pub $field: Value,)+)+
         }
 
-        static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
+        pub(super) static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
             $($($field: Value::new($declaration.named(stringify!($field), $heading, concat!($($help),+))),)+)+
         });
 
@@ -76,13 +74,13 @@ options! {
         /// Networks whose datagrams -U answers, such as 10.1.0.0/16, separated by commas
         udp_allow = of(Kind::Text, "CIDR").default("127.0.0.0/8,::1/128");
         /// Protocol of the TCP and Unix listeners: ascii, binary, auto
-        protocol = of(Kind::Choice(&["ascii", "binary", "auto", "auto-negotiate"]), "NAME").letter('B').default("auto");
+        protocol = of(Kind::Choice(&PROTOCOLS), "NAME").letter('B').default("auto");
         /// Requests of one connection before others get their turn
         max_requests_per_event = number("N", 1, TURN_REQUESTS_MAX).letter('R').default("64");
         /// Connections that may wait to be accepted
         listen_backlog = number("N", 1, i32::MAX as usize).letter('b').default("1024");
-        /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
-        /// allows it)
+        /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel allows
+        /// it)
         io = of(Kind::Text, "KIND").default("epoll");
     }
     ("Memory and items", "") {
@@ -90,23 +88,23 @@ options! {
         memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64").common();
         /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
         max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I').common();
-        /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
-        /// are refused when memory is full
+        /// cache: items leave when memory is full; store: what was acknowledged stays, and new items are
+        /// refused when memory is full
         semantics = of(Kind::Text, "KIND").default("cache").common();
         /// As --semantics store
         disable_evictions = FLAG.letter('M').common();
         /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru, fifo
         eviction = of(Kind::Text, "POLICY").default("s3-fifo");
-        /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them;
-        /// or none [default: they end with the process]
+        /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them; or
+        /// none [default: they end with the process]
         image = of(Kind::Path, "DIR").common();
         /// Ends the namespace at the start of a key, for flush_namespace
         namespace_delimiter = of(Kind::Any, "CHAR").letter('D').default(":");
-        /// Expected average of key and value bytes of an item: gives the index its size from the
-        /// start [default: the index grows by itself]
+        /// Expected average of key and value bytes of an item: gives the index its size from the start
+        /// [default: the index grows by itself]
         item_size = number("BYTES", 2, ITEM_BYTES_MAX);
-        /// Memory beside -m for large values on their way, per worker
-        /// [default: 16m, or four of the largest values]
+        /// Memory beside -m for large values on their way, per worker [default: 16m, or four of the largest
+        /// values]
         value_buffers = size(1, 0, usize::MAX);
         /// Keep all memory from being swapped out
         lock_memory = FLAG.letter('k').default("false");
@@ -114,8 +112,8 @@ options! {
     ("Workers", "") {
         /// Worker threads [default: the physical cores this process may use]
         threads = number("N", 1, THREADS_MAX).letter('t').common();
-        /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
-        /// read, the owner writes), crcw (all read and write)
+        /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all read,
+        /// the owner writes), crcw (all read and write)
         access = of(Kind::Text, "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Text, "WHEN").default("off");
@@ -135,8 +133,8 @@ options! {
         /// Only clients with a certificate of one of these authorities get in, PEM. As -o
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
         tls_client_ca = of(Kind::Path, "FILE").common();
-        /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
-        /// udp (-U), native (--native, --bypass)
+        /// Serve these to everybody although other clients need a password or a certificate, separated by
+        /// commas: udp (-U), native (--native, --bypass)
         allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
         /// Let clients end the server with `shutdown`
         enable_shutdown = FLAG.letter('A').default("false");
@@ -166,8 +164,8 @@ options! {
     ("Control and observability", "") {
         /// Log connections as they open and close; -vv and -vvv say no more today
         verbose = of(Kind::Count, "").letter('v').default("0").common();
-        /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
-        /// with a port or 9311 (0: off, -1: a free port)
+        /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
+        /// port or 9311 (0: off, -1: a free port)
         admin = of(Kind::Any, "ADDRESS").default("0").common();
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
@@ -190,12 +188,13 @@ options! {
         /// Answer the native protocol around the kernel's network stack, at xdp:INTERFACE (AF_XDP) or
         /// dpdk:DEVICE; repeatable; docs/bypass.md
         bypass = of(Kind::List, "PORT").key("port").common();
-        /// Addresses of the port with their prefixes, such as 10.0.0.2/24, separated by commas; given once for
-        /// each port, in their order [default: those of the interface (xdp:)]
+        /// Addresses of the port with their prefixes, such as 10.0.0.2/24, separated by commas; given once
+        /// for each port, in their order [default: those of the interface (xdp:)]
         bypass_ip = of(Kind::List, "ADDRESS/PREFIX").alias("port-ip");
         /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
         bypass_gateway = of(Kind::Text, "ADDRESS").alias("port-gateway");
-        /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own time
+        /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own
+        /// time
         bypass_busy_poll = number("US", 0, 1_000_000).default("0").alias("port-busy-poll");
         /// Further arguments of DPDK's environment (EAL), in one text
         bypass_dpdk_args = of(Kind::Any, "ARGUMENTS").alias("dpdk-args");
@@ -204,14 +203,14 @@ options! {
         /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
         /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
         kernel_get = of(Kind::List, "INTERFACE").key("interface").common();
-        /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
-        /// can)
+        /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where
+        /// it can)
         kernel_get_mode = of(Kind::Choice(&["auto", "native", "generic"]), "MODE").default("auto");
-        /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
-        /// start goes on with them [default: they end with the process]
+        /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the
+        /// next start goes on with them [default: they end with the process]
         kernel_get_pin = of(Kind::Path, "DIRECTORY");
-        /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
-        /// and below it idle cores stay idle; 0: never
+        /// Above this load of a core that answers in the kernel, in percent, a further core takes over a
+        /// part, and below it idle cores stay idle; 0: never
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
     }
     ("memcached compatibility", "") {
@@ -240,30 +239,6 @@ impl Default for Options {
     }
 }
 
-impl Args for Options {
-    fn augment_args(command: Command) -> Command {
-        command.args(UNSAID.values().into_iter().map(|value| value.declared.argument()))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Options {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut options = Self::default();
-        options.update_from_arg_matches(matches)?;
-        Ok(options)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.values_mut().into_iter().for_each(|value| value.take(matches));
-        self.split_port();
-        Ok(())
-    }
-}
-
 impl Options {
     /// Returns the option of this name, be it `native.payload` or `native-payload`.
     pub(super) fn find(&mut self, name: &str) -> Result<&mut Value, String> {
@@ -273,20 +248,6 @@ impl Options {
             let names = all.iter().flat_map(|value| [&*value.declared.path, &*value.declared.name]);
             format!("there is no option '{name}'{}", did_you_mean(name, names))
         })
-    }
-
-    /// Reads what stood behind each `--set`: `NAME=VALUE`.
-    fn of_set(said: &[String]) -> Result<Self, UsageError> {
-        let mut options = Self::default();
-        for said in said {
-            let (name, text) = said
-                .split_once('=')
-                .ok_or_else(|| UsageError(format!("--set: '{said}' has no '=': NAME=VALUE")))?;
-            let option = options.find(name).map_err(|what| UsageError(format!("--set: {what}")))?;
-            option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
-        }
-        options.split_port();
-        Ok(options)
     }
 
     /// Takes from `other` what is not said here.
@@ -321,93 +282,4 @@ impl Options {
     pub(super) fn make_paths_absolute(&mut self) {
         self.values_mut().into_iter().for_each(Value::make_absolute);
     }
-
-    fn of_environment() -> Result<Self, UsageError> {
-        let mut options = Self::default();
-        for value in options.values_mut() {
-            for name in value.declared.variables() {
-                match std::env::var(&name) {
-                    Ok(text) => value.set(text),
-                    Err(std::env::VarError::NotPresent) => {}
-                    Err(error) => return Err(UsageError(format!("{name}: {error}"))),
-                }
-            }
-        }
-        options.split_port();
-        Ok(options)
-    }
-}
-
-/// The command line of `serve`.
-#[derive(Args, Clone, Debug, Default)]
-pub struct Arguments {
-    #[command(flatten)]
-    pub options: Options,
-    /// Set an option by its name in the file, such as native.busy-poll=50; repeatable
-    #[arg(long, value_name = "NAME=VALUE", help_heading = CONFIGURATION, hide_short_help = true)]
-    pub set: Vec<String>,
-    /// TOML file with these options by their long names
-    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true, help_heading = CONFIGURATION)]
-    pub config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and end
-    #[arg(long, help_heading = CONFIGURATION, hide_short_help = true)]
-    pub print_config: bool,
-}
-
-impl Arguments {
-    /// Returns the options of the command line, the environment and the file, in this order.
-    ///
-    /// # Errors
-    /// The file cannot be read, or has something in it that is no option.
-    pub fn options(self) -> Result<Options, UsageError> {
-        let options = self.options.or(Options::of_set(&self.set)?).or(Options::of_environment()?);
-        match self.config {
-            Some(path) => Ok(options.or(read(&path)?)),
-            None => Ok(options),
-        }
-    }
-}
-
-fn read(path: &Path) -> Result<Options, UsageError> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError(format!("cannot read --config {shown}: {error}")))?;
-    toml::from_str(&text).map_err(|error| UsageError(format!("--config {shown}: {error}")))
-}
-
-/// Returns what `--help` says after the options: how to tune, and what memcached's options without effect are.
-pub fn tables() -> String {
-    let mut text =
-        "Tuning, by --set NAME=VALUE, by sections of the file, or as a flag (--native-payload=BYTES):\n"
-            .to_owned();
-    for declared in
-        UNSAID.values().into_iter().map(|value| &value.declared).filter(|declared| declared.is_tuning())
-    {
-        row(&mut text, &format!("{}={}", declared.path, declared.value_name), &declared.help);
-    }
-    text += &format!("\n{WITHOUT_EFFECT}:\n");
-    for declared in UNSAID.values().into_iter().map(|value| &value.declared) {
-        if let (WITHOUT_EFFECT, Some(letter)) = (declared.heading, declared.letter) {
-            row(&mut text, &format!("-{letter}, --{}", declared.name), &declared.help);
-        }
-    }
-    text
-}
-
-/// Writes a row of a table of two columns.
-fn row(text: &mut String, name: &str, help: &str) {
-    const HELP_COLUMN: usize = 34;
-    const COLUMNS: usize = 98;
-    let mut line = format!("  {name}");
-    for word in help.split_whitespace() {
-        if line.len() + word.len() >= COLUMNS {
-            *text += &format!("{line}\n");
-            line.clear();
-        }
-        line = match line.len() {
-            ..HELP_COLUMN => format!("{line:HELP_COLUMN$}{word}"),
-            _ => format!("{line} {word}"),
-        };
-    }
-    *text += &format!("{line}\n");
 }

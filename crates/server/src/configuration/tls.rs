@@ -37,8 +37,8 @@ impl ListenTls {
 }
 
 impl TlsSettings {
-    /// Whether some listener may let nobody in without a certificate: a supervisor's listeners at addresses that nobody
-    /// named ask for what the default asks for.
+    /// Returns whether some listener may let nobody in without a certificate. A supervisor's listeners at
+    /// addresses that nobody named ask for what the default asks for.
     pub fn requires_certificates(&self, listen: &Listen) -> bool {
         self.options.clients == ClientCertificates::Require || listen.tls.contains(&ListenTls::Mutual)
     }
@@ -170,17 +170,17 @@ fn check_format(extended: &Extended) -> Result<(), UsageError> {
 }
 
 impl Listen {
-    /// Listens at these addresses in place of its own; what was said of an address holds there. `clients`: what is asked of
-    /// clients where no mark says it.
+    /// Listens at these addresses in place of its own. Marks of addresses hold there; `clients` is what other
+    /// addresses ask of clients.
     pub fn move_to(&mut self, addresses: Vec<SocketAddr>, clients: ClientCertificates) {
         let mark = |there| self.mark_of(there, clients);
         self.tls = addresses.iter().map(mark).collect();
         self.addresses = addresses;
     }
 
-    /// The mark of an address. An address that nobody has named asks for certificates if another address of
-    /// its IP does, or else any other one, or if all without a mark do: nobody gets in by a slip. Only if none does, it takes
-    /// the mark of its IP.
+    /// Returns the mark of an address. An address that nobody has named asks for certificates if another
+    /// address of its IP does, or else any other one, or if all without a mark do: nobody gets in by a slip.
+    /// Only if none does, it takes the mark of its IP.
     fn mark_of(&self, there: &SocketAddr, clients: ClientCertificates) -> ListenTls {
         let marks = || self.addresses.iter().zip(self.tls.iter().copied());
         let is_ip = |address: &SocketAddr| {

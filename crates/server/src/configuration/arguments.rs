@@ -1,0 +1,101 @@
+//! The command line of `serve`, and the sources of options: command line, environment, file.
+
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use super::options::{CONFIGURATION, UNSAID};
+use super::{Options, UsageError};
+
+/// The command line of `serve`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub options: Options,
+    /// Set an option by its name in the file, such as native.busy-poll=50; repeatable
+    #[arg(long, value_name = "NAME=VALUE", help_heading = CONFIGURATION, hide_short_help = true)]
+    pub set: Vec<String>,
+    /// TOML file with these options by their long names
+    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true, help_heading = CONFIGURATION)]
+    pub config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and end
+    #[arg(long, help_heading = CONFIGURATION, hide_short_help = true)]
+    pub print_config: bool,
+}
+
+impl Arguments {
+    /// Returns the options of the command line, the environment and the file, in this order.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has something in it that is no option.
+    pub fn options(self) -> Result<Options, UsageError> {
+        let options = self.options.or(Options::of_set(&self.set)?).or(Options::of_environment()?);
+        match self.config {
+            Some(path) => Ok(options.or(read(&path)?)),
+            None => Ok(options),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Options, UsageError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError(format!("cannot read --config {shown}: {error}")))?;
+    toml::from_str(&text).map_err(|error| UsageError(format!("--config {shown}: {error}")))
+}
+
+impl Args for Options {
+    fn augment_args(command: Command) -> Command {
+        command.args(UNSAID.values().into_iter().map(|value| value.declared.argument()))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = Self::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.values_mut().into_iter().for_each(|value| value.take(matches));
+        self.split_port();
+        Ok(())
+    }
+}
+
+impl Options {
+    /// Reads what stood behind each `--set`: `NAME=VALUE`.
+    fn of_set(said: &[String]) -> Result<Self, UsageError> {
+        let mut options = Self::default();
+        for said in said {
+            let (name, text) = said
+                .split_once('=')
+                .ok_or_else(|| UsageError(format!("--set: '{said}' has no '=': NAME=VALUE")))?;
+            let option = options.find(name).map_err(|what| UsageError(format!("--set: {what}")))?;
+            option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
+        }
+        options.split_port();
+        Ok(options)
+    }
+
+    /// Reads the environment, by the variables of all options.
+    fn of_environment() -> Result<Self, UsageError> {
+        let mut options = Self::default();
+        for value in options.values_mut() {
+            for name in value.declared.variables() {
+                match std::env::var(&name) {
+                    Ok(text) => value.set(text),
+                    Err(std::env::VarError::NotPresent) => {}
+                    Err(error) => return Err(UsageError(format!("{name}: {error}"))),
+                }
+            }
+        }
+        options.split_port();
+        Ok(options)
+    }
+}

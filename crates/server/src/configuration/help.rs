@@ -1,0 +1,41 @@
+//! The part of `--help` behind the list of options.
+
+use super::options::{Options, WITHOUT_EFFECT};
+
+const TUNING: &str =
+    "Tuning, by --set NAME=VALUE, by sections of the file, or as a flag (--native-payload=BYTES)";
+
+/// Returns two tables: names for tuning, and memcached's options without effect.
+pub fn tables() -> String {
+    let options = Options::default();
+    let all = || options.values().into_iter().map(|value| &value.declared);
+    let mut text = format!("{TUNING}:\n");
+    for declared in all().filter(|declared| declared.is_tuning()) {
+        row(&mut text, &format!("{}={}", declared.path, declared.value_name), &declared.help);
+    }
+    text += &format!("\n{WITHOUT_EFFECT}:\n");
+    for declared in all() {
+        if let (WITHOUT_EFFECT, Some(letter)) = (declared.heading, declared.letter) {
+            row(&mut text, &format!("-{letter}, --{}", declared.name), &declared.help);
+        }
+    }
+    text
+}
+
+/// Writes a row of a table of two columns.
+fn row(text: &mut String, name: &str, help: &str) {
+    const HELP_COLUMN: usize = 34;
+    const COLUMNS: usize = 98;
+    let mut line = format!("  {name}");
+    for word in help.split_whitespace() {
+        if line.len() + word.len() >= COLUMNS {
+            *text += &format!("{line}\n");
+            line.clear();
+        }
+        line = match line.len() {
+            ..HELP_COLUMN => format!("{line:HELP_COLUMN$}{word}"),
+            _ => format!("{line} {word}"),
+        };
+    }
+    *text += &format!("{line}\n");
+}
