@@ -13,6 +13,7 @@ import pytest
 
 from harness.native import Opcode, Request, Status
 from harness.native.client import NativeClient
+from harness.native.server import NativeServer
 from harness.network import bpf
 from harness.network.frames import ones_complement
 from harness.network.hosts import NotPermitted
@@ -318,3 +319,11 @@ def test_two_ports_share_the_workers(link, key):
                 client.set(b"%b-%d" % (key, number), b"%d" % number)
             assert all(other.get(b"%b-%d" % (key, number)) == b"%d" % number for number in range(50))
         assert all(int(server.stats("native")[f"{worker}:requests"]) >= 50 for worker in range(2))
+
+
+def test_a_port_by_the_name_that_it_had(link):
+    """`--port xdp:` of the last version still opens the same port."""
+    with link.server.inside():
+        server = NativeServer("--port", f"xdp:{NEAR}", "--native", BASE, "-p", TCP_PORT, "-t", 1, "-m", 64)
+    with server:
+        assert attached(link)

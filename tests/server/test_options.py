@@ -167,6 +167,46 @@ def test_print_config_keeps_sections(tmp_path):
     assert printed("--config", file) == first
 
 
+BYPASS = {
+    "port": ["xdp:lo"],
+    "ip": ["10.0.0.2/24"],
+    "busy-poll": 50,
+}
+BYPASS_WAYS = [
+    (["-p", 0, "--bypass", "xdp:lo", "--bypass-ip", "10.0.0.2/24", "--set", "bypass.busy-poll=50"], {}, ""),
+    (["-p", 0, "--port", "xdp:lo", "--port-ip", "10.0.0.2/24", "--port-busy-poll", 50], {}, ""),
+    ([], {"MICANITE_PORT": "0", "MICANITE_BYPASS": "xdp:lo", "MICANITE_BYPASS_IP": "10.0.0.2/24", "MICANITE_BYPASS_BUSY_POLL": 50}, ""),
+    ([], {"MICANITE_PORT": "0 xdp:lo", "MICANITE_PORT_IP": "10.0.0.2/24", "MICANITE_PORT_BUSY_POLL": 50}, ""),
+    ([], {}, 'port = 0\n[bypass]\nport = "xdp:lo"\nip = "10.0.0.2/24"\nbusy-poll = 50\n'),
+    ([], {}, 'port = [0, "xdp:lo"]\nport-ip = "10.0.0.2/24"\nport-busy-poll = 50\n'),
+]
+
+
+@pytest.mark.parametrize(("options", "environment", "text"), BYPASS_WAYS, ids=["flags", "old-flags", "environment", "old-environment", "section", "old-keys"])
+def test_bypass_by_its_name_and_by_those_that_it_had(tmp_path, options, environment, text):
+    file = tmp_path / "micanite.toml"
+    file.write_text(text)
+    result = printed("--config", file, *options, **environment)
+    assert (result["port"], result["bypass"]) == (0, BYPASS)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "key", "value"),
+    [("--bypass-gateway", "--port-gateway", "gateway", "10.0.0.1"), ("--bypass-dpdk-args", "--dpdk-args", "dpdk-args", "--no-huge -m 64")],
+)
+def test_names_of_dpdk_ports(new, old, key, value):
+    device = ["-p", 0, "--bypass", "dpdk:net_null0", "--bypass-ip", "10.0.0.2/24"]
+    for name in (new, old):
+        assert printed(*device, name, value)["bypass"][key] == value
+
+
+def test_the_help_keeps_names_of_before_to_itself():
+    text, names = shown("--help")
+    assert "bypass" in names and not names & {"port-ip", "port-gateway", "port-busy-poll", "dpdk-args"}
+    assert re.search("--port <NUMBER>", text)
+    assert "\n  bypass.busy-poll=" in text
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
