@@ -11,7 +11,7 @@ fn main() {
         source: "../../bpf/port.c",
         includes: &[],
         cfg: "xdp_program",
-        feature: "AF_XDP (--port xdp:INTERFACE)",
+        feature: "AF_XDP (--bypass xdp:INTERFACE)",
     }
     .run();
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {

@@ -56,7 +56,7 @@ impl DpdkPort {
         let queues = u16::try_from(options.queues).map_err(|_| "too many queues".to_owned())?;
         if options.addresses.is_empty() {
             return Err("it has no address: the kernel does not know this port; give it one with \
-                 --port-ip ADDRESS/PREFIX"
+                 --bypass-ip ADDRESS/PREFIX (--port-ip of load)"
                 .to_owned());
         }
         let device = environment::full_name(device);

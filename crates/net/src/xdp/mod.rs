@@ -113,7 +113,7 @@ fn check(interface: &Interface, addresses: &[(IpAddr, u8)], options: &BypassOpti
     }
     if addresses.is_empty() {
         return Err(format!(
-            "it has no address; set one with --port-ip, or on the interface: \
+            "it has no address; set one with --bypass-ip (--port-ip of load), or on the interface: \
              `ip address add ADDRESS/PREFIX dev {name}`"
         ));
     }
