@@ -132,25 +132,45 @@ def printed(*options, **environment):
     return tomllib.loads(ended.stdout)
 
 
-FLAT = 'native = 9000\nnative-payload = 2000\nnative-gro = "off"\nnative-busy-poll = 50\nnative-queue = "1m"\n'
-SECTION = '[native]\nport = 9000\npayload = 2000\ngro = "off"\nbusy-poll = 50\nqueue = "1m"\n'
+FLAT = """
+native = 9000
+native-payload = 2000
+native-gro = "off"
+native-busy-poll = 50
+native-queue = "1m"
+"""
+SECTION = """
+[native]
+port = 9000
+payload = 2000
+gro = "off"
+busy-poll = 50
+queue = "1m"
+"""
+TUNING = {"payload": 2000, "gro": "off", "busy-poll": 50, "queue": "1m"}
+
+
+def variable(name):
+    """The environment variable of an option."""
+    return "MICANITE_" + name.upper().replace("-", "_")
 
 
 def test_tuning_has_one_meaning_by_flag_set_environment_flat_key_and_section(tmp_path):
     """Flags, variables and flat keys of earlier versions still work beside `--set` and sections."""
-    expected = tomllib.loads(SECTION)["native"]
-    values = {"payload": 2000, "gro": "off", "busy-poll": 50, "queue": "1m"}
+    flags = [word for name, value in TUNING.items() for word in (f"--native-{name}", value)]
+    sets = [f"--set=native.{name}={value}" for name, value in TUNING.items()]
+    variables = {variable(f"native-{name}"): value for name, value in TUNING.items()}
     ways = [
-        printed("--native", 9000, *(word for name, value in values.items() for word in (f"--native-{name}", value))),
-        printed("--native", 9000, *(word for name, value in values.items() for word in ("--set", f"native.{name}={value}"))),
-        printed("--set", "native.port=9000", *(f"--set=native-{name}={value}" for name, value in values.items())),
-        printed(MICANITE_NATIVE=9000, **{f"MICANITE_NATIVE_{name.upper().replace('-', '_')}": value for name, value in values.items()}),
+        printed("--native", 9000, *flags),
+        printed("--native", 9000, *sets),
+        printed("--set", "native.port=9000", *(word.replace("native.", "native-") for word in sets)),
+        printed(MICANITE_NATIVE=9000, **variables),
     ]
     for text in (FLAT, SECTION):
         file = tmp_path / "micanite.toml"
         file.write_text(text)
         ways.append(printed("--config", file))
-    assert [way["native"] for way in ways] == [expected] * len(ways)
+    assert [way["native"] for way in ways] == [tomllib.loads(SECTION)["native"]] * len(ways)
 
 
 def test_set_sets_any_option_and_a_flag_wins_over_it():
@@ -159,40 +179,52 @@ def test_set_sets_any_option_and_a_flag_wins_over_it():
 
 
 def test_print_config_keeps_sections(tmp_path):
-    options = ["-U", 7000, "--native", 9000, "--set", "native.busy-poll=50", "--kernel-get", "lo", "--set", "kernel-get.mode=generic"]
+    options = ["-U", 7000, "--native", 9000, "--kernel-get", "lo"]
+    options += ["--set", "native.busy-poll=50", "--set", "kernel-get.mode=generic"]
     first = printed(*options)
-    assert first["kernel-get"] == {"interface": "lo", "mode": "generic", "spread": 0}
+    assert first["kernel-get"] == {"interface": ["lo"], "mode": "generic", "spread": 0}
     file = tmp_path / "micanite.toml"
     file.write_text(run("--print-config", *options).stdout)
     assert printed("--config", file) == first
 
 
-BYPASS = {
-    "port": ["xdp:lo"],
-    "ip": ["10.0.0.2/24"],
-    "busy-poll": 50,
+BYPASS = {"port": ["xdp:lo"], "ip": ["10.0.0.2/24"], "busy-poll": 50}
+NEW, OLD = ("bypass", "bypass-ip", "bypass-busy-poll"), ("port", "port-ip", "port-busy-poll")
+VALUES = ("xdp:lo", "10.0.0.2/24", "50")
+FILES = {
+    "section": 'port = 0\n[bypass]\nport = "xdp:lo"\nip = "10.0.0.2/24"\nbusy-poll = 50\n',
+    "old keys": 'port = [0, "xdp:lo"]\nport-ip = "10.0.0.2/24"\nport-busy-poll = 50\n',
 }
-BYPASS_WAYS = [
-    (["-p", 0, "--bypass", "xdp:lo", "--bypass-ip", "10.0.0.2/24", "--set", "bypass.busy-poll=50"], {}, ""),
-    (["-p", 0, "--port", "xdp:lo", "--port-ip", "10.0.0.2/24", "--port-busy-poll", 50], {}, ""),
-    ([], {"MICANITE_PORT": "0", "MICANITE_BYPASS": "xdp:lo", "MICANITE_BYPASS_IP": "10.0.0.2/24", "MICANITE_BYPASS_BUSY_POLL": 50}, ""),
-    ([], {"MICANITE_PORT": "0 xdp:lo", "MICANITE_PORT_IP": "10.0.0.2/24", "MICANITE_PORT_BUSY_POLL": 50}, ""),
-    ([], {}, 'port = 0\n[bypass]\nport = "xdp:lo"\nip = "10.0.0.2/24"\nbusy-poll = 50\n'),
-    ([], {}, 'port = [0, "xdp:lo"]\nport-ip = "10.0.0.2/24"\nport-busy-poll = 50\n'),
-]
 
 
-@pytest.mark.parametrize(("options", "environment", "text"), BYPASS_WAYS, ids=["flags", "old-flags", "environment", "old-environment", "section", "old-keys"])
-def test_bypass_by_its_name_and_by_those_that_it_had(tmp_path, options, environment, text):
+@pytest.mark.parametrize("names", [NEW, OLD], ids=["new", "old"])
+def test_bypass_by_its_names_and_by_those_that_it_had(names):
+    options = dict(zip(names, VALUES, strict=True))
+    flags = [word for name, value in options.items() for word in (f"--{name}", value)]
+    variables = {variable(name): value for name, value in options.items()}
+    for result in (printed("-p", 0, *flags), printed("-p", 0, **variables)):
+        assert (result["port"], result["bypass"]) == (0, BYPASS)
+
+
+def test_the_variable_of_the_port_may_hold_both_ports():
+    result = printed(MICANITE_PORT="0 xdp:lo")
+    assert (result["port"], result["bypass"]) == (0, {"port": ["xdp:lo"]})
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_bypass_in_a_file(tmp_path, text):
     file = tmp_path / "micanite.toml"
     file.write_text(text)
-    result = printed("--config", file, *options, **environment)
+    result = printed("--config", file)
     assert (result["port"], result["bypass"]) == (0, BYPASS)
 
 
 @pytest.mark.parametrize(
     ("new", "old", "key", "value"),
-    [("--bypass-gateway", "--port-gateway", "gateway", "10.0.0.1"), ("--bypass-dpdk-args", "--dpdk-args", "dpdk-args", "--no-huge -m 64")],
+    [
+        ("--bypass-gateway", "--port-gateway", "gateway", "10.0.0.1"),
+        ("--bypass-dpdk-args", "--dpdk-args", "dpdk-args", "--no-huge -m 64"),
+    ],
 )
 def test_names_of_dpdk_ports(new, old, key, value):
     device = ["-p", 0, "--bypass", "dpdk:net_null0", "--bypass-ip", "10.0.0.2/24"]

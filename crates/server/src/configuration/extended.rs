@@ -4,7 +4,7 @@
 //! command line of a memcached can be taken as it is; who gives a word a meaning asks [`Extended`]
 //! for it by its name.
 
-use super::suggestion::did_you_mean;
+use super::options::did_you_mean;
 use super::{UsageError, Value};
 use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
 

@@ -1,7 +1,6 @@
 //! memcached's switches for what clients may do, and its options that mean nothing here.
 
-use super::options::WITHOUT_EFFECT;
-use super::value::Kind;
+use super::options::{Kind, WITHOUT_EFFECT};
 use super::{Options, UsageError, Value};
 
 /// Which protocol connections speak.

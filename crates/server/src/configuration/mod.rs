@@ -6,38 +6,30 @@
 
 mod address;
 mod admin;
-mod arguments;
 mod auth;
 mod bypass;
 mod checks;
 mod extended;
-mod file;
-mod help;
 mod io;
 mod kernel_get;
 mod memcached;
 mod options;
 mod settings;
-mod suggestion;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod udp;
-mod value;
 
-pub use arguments::Arguments;
 pub use auth::AuthSettings;
 pub use bypass::{BypassSettings, PortSettings};
 pub use extended::Extended;
-pub use help::tables;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
-pub use options::Options;
+pub use options::{Arguments, Options, Value, tables};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;
-pub use value::Value;
 
 /// A sentence for the person who configured the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

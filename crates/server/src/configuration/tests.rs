@@ -40,7 +40,8 @@ fn defaults() {
 #[test]
 fn the_letters_that_memcached_has() {
     let settings = settings(
-        "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P /x -d -A -U 0",
+        "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P /x \
+         -d -A -U 0",
     )
     .unwrap();
     let addresses: Vec<_> = settings.listen.addresses.iter().map(ToString::to_string).collect();
@@ -181,7 +182,8 @@ fn small_memories_have_smaller_values_unless_told() {
 fn a_file_fills_in_what_is_not_said() {
     let name = format!("micanite-options-{}.toml", std::process::id());
     let path = std::env::temp_dir().join(name);
-    let text = "port = 5\nlisten = ['127.0.0.1', '::1']\nmemory-limit = '2g'\nthreads = 7\ndaemon = true\nverbose = 1\n";
+    let text = "port = 5\nlisten = ['127.0.0.1', '::1']\nmemory-limit = '2g'\nthreads = 7\ndaemon = true\n\
+                verbose = 1\n";
     std::fs::write(&path, text).unwrap();
     let from = |arguments: &str| {
         let arguments = format!("{arguments} --config {}", path.display());
@@ -203,7 +205,8 @@ fn a_file_fills_in_what_is_not_said() {
 fn what_is_printed_leads_to_the_same_settings() {
     for arguments in [
         "",
-        "-p 7 -l 127.0.0.1:8 -l ::1 -s /tmp/x -a 660 -m 1500000b -t 4 -c 9 -I 5k -R 3 -b 2 -v -u me -P /p -d -A",
+        "-p 7 -l 127.0.0.1:8 -l ::1 -s /tmp/x -a 660 -m 1500000b -t 4 -c 9 -I 5k -R 3 -b 2 -v -u me \
+         -P /p -d -A",
         "--item-size 17 --eviction fifo --value-buffers 3m --hash-seed 18446744073709551615",
         "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl --image /tmp/image",
         "--semantics store --access erew -D - --control-socket none",
@@ -268,7 +271,8 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
     let alone = settings("--bypass xdp:eth0").unwrap();
     assert_eq!(alone.listen.addresses[0].port(), 11211);
     assert!(settings("-p 0 --bypass xdp:eth0").unwrap().listen.addresses.is_empty());
-    let two = "-t 3 --native 9000 --bypass xdp:a --bypass xdp:b --bypass-ip 10.0.0.1/24,fd00::1/64 --bypass-ip 10.0.1.1/24";
+    let two = "-t 3 --native 9000 --bypass xdp:a --bypass xdp:b --bypass-ip 10.0.0.1/24,fd00::1/64 \
+               --bypass-ip 10.0.1.1/24";
     let two = settings(two).unwrap();
     let ports = &two.bypass().unwrap().ports;
     assert_eq!((ports[0].workers.clone(), ports[1].workers.clone()), (0..2, 2..3));
@@ -332,4 +336,29 @@ fn what_does_not_go_with_a_port_around_the_kernel_is_said() {
         let error = settings(arguments).unwrap_err();
         assert!(error.contains(part), "{arguments}: {error}");
     }
+}
+
+/// The tables of `--help` fit a terminal, and no two options share a name or a letter.
+#[test]
+fn names_are_unique_and_tables_fit() {
+    assert!(super::tables().lines().all(|line| line.len() < 100));
+    let options = Options::default();
+    let declared = || options.values().into_iter().map(|value| &value.declared);
+    for (place, option) in declared().enumerate() {
+        for other in declared().take(place) {
+            assert_ne!(option.path, other.path);
+            assert!(option.letter.is_none() || option.letter != other.letter, "{}", option.name);
+        }
+    }
+}
+
+/// A section and flat names lead to the same options, and `--set` wins over both.
+#[test]
+fn sections_and_set_name_the_same_options() {
+    let flat: Options = toml::from_str("native = 9000\nnative-payload = 2000").unwrap();
+    let section: Options = toml::from_str("[native]\nport = 9000\npayload = 2000").unwrap();
+    assert_eq!(flat, section);
+    let set = parse("--set native.payload=3000 --set threads=2").unwrap().options().unwrap().or(section);
+    assert_eq!((set.native_payload.text(), set.threads.text()), (Some("3000"), Some("2")));
+    assert_eq!(set.native.text(), Some("9000"));
 }

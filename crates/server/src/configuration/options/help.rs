@@ -1,6 +1,6 @@
 //! The part of `--help` behind the list of options.
 
-use super::options::{Options, WITHOUT_EFFECT};
+use super::{Options, WITHOUT_EFFECT};
 
 const TUNING: &str =
     "Tuning, by --set NAME=VALUE, by sections of the file, or as a flag (--native-payload=BYTES)";

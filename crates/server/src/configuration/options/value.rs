@@ -9,9 +9,9 @@ use std::sync::Arc;
 use clap::{Arg, ArgAction, ArgMatches};
 use micanite_control::size;
 
-use super::UsageError;
-use super::checks::absolute;
-use super::options::WITHOUT_EFFECT;
+use super::WITHOUT_EFFECT;
+use crate::configuration::UsageError;
+use crate::configuration::checks::absolute;
 
 /// Form of an option's words.
 #[derive(Clone, Debug, PartialEq, Eq)]

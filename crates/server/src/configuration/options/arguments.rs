@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::options::{CONFIGURATION, UNSAID};
-use super::{Options, UsageError};
+use super::{CONFIGURATION, Options, UNSAID};
+use crate::configuration::UsageError;
 
 /// The command line of `serve`.
 #[derive(Args, Clone, Debug, Default)]

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use toml::Value as Toml;
 
-use super::value::Kind;
-use super::{Options, Value};
+use super::{Kind, Options, Value};
 
 impl fmt::Display for Options {
     /// Writes the file that leads to these options.

@@ -1,18 +1,28 @@
 //! Every option of `serve`, declared once: the command line, environment, TOML and help derive from it.
 
+mod arguments;
+mod file;
+mod help;
+mod suggestion;
+mod value;
+
 use std::sync::LazyLock;
 
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
-use super::suggestion::did_you_mean;
-use super::value::{Declaration, Kind, Value};
+pub use arguments::Arguments;
+pub use help::tables;
+pub(super) use suggestion::did_you_mean;
+use value::Declaration;
+pub use value::{Kind, Value};
+
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
 pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
 
 /// Heading of memcached's options that are accepted and do nothing.
 pub(super) const WITHOUT_EFFECT: &str = "memcached's options without effect";
-pub(super) const CONFIGURATION: &str = "Configuration";
+const CONFIGURATION: &str = "Configuration";
 
 const FLAG: Declaration = Declaration::new(Kind::Flag, "");
 const PROTOCOLS: [&str; 4] = ["ascii", "binary", "auto", "auto-negotiate"];
@@ -39,7 +49,7 @@ macro_rules! options {
             $($($(#[doc = $help])+ pub $field: Value,)+)+
         }
 
-        pub(super) static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
+        static UNSAID: LazyLock<Options> = LazyLock::new(|| Options {
             $($($field: Value::new($declaration.named(stringify!($field), $heading, concat!($($help),+))),)+)+
         });
 
