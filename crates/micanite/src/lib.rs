@@ -59,8 +59,8 @@ pub enum Command {
     Trace(TraceOptions),
 }
 
-/// Makes a panic in any thread end the process at once, with the usual message, as `panic = "abort"` does in release builds:
-/// the tests run another build, which unwinds, and must see the same.
+/// Makes a panic in any thread end the process at once, with the usual message, as `panic = "abort"` does in
+/// release builds: the tests run another build, which unwinds, and must see the same.
 pub fn end_at_a_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -40,8 +40,8 @@ fn defaults() {
 #[test]
 fn the_letters_that_memcached_has() {
     let settings = settings(
-        "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P /x \
-         -d -A -U 0",
+        "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P \
+         /x -d -A -U 0",
     )
     .unwrap();
     let addresses: Vec<_> = settings.listen.addresses.iter().map(ToString::to_string).collect();

@@ -13,7 +13,8 @@ pub(super) fn warn(needed_bytes: usize) {
     };
     if needed_bytes > limit_bytes {
         log!(
-            "this control group (container, service) allows {} of memory, and the server may take {}: the kernel would end it; less with -m and -c, or allow more",
+            "this control group (container, service) allows {} of memory, and the server may take {}: the \
+             kernel would end it; less with -m and -c, or allow more",
             size::text(limit_bytes),
             size::text(needed_bytes)
         );

@@ -12,21 +12,22 @@ pub(super) fn warn(settings: &Settings) {
     let open = joined(open(settings));
     if !open.is_empty() {
         log!(
-            "warning: everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for certificates \
-             (--tls-client-ca FILE), or listen on 127.0.0.1 (-l)",
+            "warning: everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for \
+             certificates (--tls-client-ca FILE), or listen on 127.0.0.1 (-l)",
             open
         );
     }
     let in_the_clear = joined(passwords_in_the_clear(settings));
     if !in_the_clear.is_empty() {
         log!(
-            "warning: passwords (-Y, -S) cross the network unencrypted to {in_the_clear}: add --tls-cert FILE, or listen on 127.0.0.1 (-l)"
+            "warning: passwords (-Y, -S) cross the network unencrypted to {in_the_clear}: add --tls-cert \
+             FILE, or listen on 127.0.0.1 (-l)"
         );
     }
     if answers_datagrams(settings) {
         log!(
-            "warning: datagrams (-U) have neither passwords nor encryption, and anybody can forge the address that --udp-allow \
-             looks at: let a firewall decide who reaches them"
+            "warning: datagrams (-U) have neither passwords nor encryption, and anybody can forge the \
+             address that --udp-allow looks at: let a firewall decide who reaches them"
         );
     }
     let native = settings.native.as_ref();
@@ -34,7 +35,8 @@ pub(super) fn warn(settings: &Settings) {
     let reachable = settings.bypass().is_some() || ips.iter().any(|ip: &IpAddr| !ip.is_loopback());
     if reachable {
         log!(
-            "warning: the native protocol (--native, --port) has neither passwords nor encryption: let a firewall decide who reaches it"
+            "warning: the native protocol (--native, --bypass) has neither passwords nor encryption: let a \
+             firewall decide who reaches it"
         );
     }
 }

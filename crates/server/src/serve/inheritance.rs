@@ -155,7 +155,8 @@ impl Inheritance {
         if !self.activated.is_empty() {
             if !self.is_restart() {
                 log!(
-                    "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to streams, but for the marks of -l (mtls: and the like)"
+                    "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to \
+                     streams, but for the marks of -l (mtls: and the like)"
                 );
             }
             let addresses = self.activated.iter().filter_map(Listener::address);

@@ -47,7 +47,8 @@ pub(super) fn open(
         // Without its memory it would write elsewhere, and the next start would find what is old.
         Err(NoMemory::Without(reason)) if kernel_get.pin.is_some() => {
             return Err(Failure::system(format!(
-                "--kernel-get-pin: {reason}\n  Without --kernel-get-pin the server would start, and not keep what it stores."
+                "--kernel-get-pin: {reason}\n  Without --kernel-get-pin the server would start, and not \
+                 keep what it stores."
             )));
         }
         Err(NoMemory::Without(reason)) => {
@@ -101,7 +102,8 @@ impl Memory {
     ) -> Result<Self, NoMemory> {
         if let Some(name) = kernel_get.interfaces.iter().find(|name| is_loopback(name)) {
             return Err(NoMemory::Without(format!(
-                "{name} is loopback, whose datagrams are left to the stack; a pair of virtual interfaces (veth) will do"
+                "{name} is loopback, whose datagrams are left to the stack; a pair of virtual interfaces \
+                 (veth) will do"
             )));
         }
         if !IS_BUILT {
@@ -236,8 +238,9 @@ fn addresses(settings: &Settings, listened: &[IpAddr]) -> Vec<IpAddr> {
 pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure> {
     match trial.has_maps && settings.image.is_some() {
         true => Err(Failure::system(
-            "what is stored lies in maps of the kernel (--kernel-get), and a restart in place does not make the files of \
-             --image out of them: end the server and start it again (ctl snapshot DIR keeps what is stored, for --image DIR)"
+            "what is stored lies in maps of the kernel (--kernel-get), and a restart in place does not \
+             make the files of --image out of them: end the server and start it again (ctl snapshot DIR \
+             keeps what is stored, for --image DIR)"
                 .into(),
         )),
         false => Ok(()),
@@ -255,8 +258,8 @@ pub(super) fn needs_rights(settings: &Settings, state: &KernelGetState) -> bool 
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
     let user = settings.user.as_deref().unwrap_or_default();
     format!(
-        "--kernel-get was opened by root, and the user '{user}' (-u) cannot open it again: end the server and start \
-         it, or run it as that user with the capabilities that docs/kernel.md names"
+        "--kernel-get was opened by root, and the user '{user}' (-u) cannot open it again: end the server \
+         and start it, or run it as that user with the capabilities that docs/kernel.md names"
     )
 }
 

@@ -1,6 +1,6 @@
 //! Locks of the directories where memory is pinned (`--kernel-get-pin`): one server at a time writes to
-//! it. A lock goes through restarts in place, and stays whatever becomes of the option there, because the memory
-//! does.
+//! it. A lock goes through restarts in place, and stays whatever becomes of the option there, because the
+//! memory does.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -67,7 +67,8 @@ fn is_same(one: &File, other: &File) -> bool {
 fn is_locked(directory: &Path, file: &File) -> Failure {
     let who = holder(file).map_or(String::new(), |holder| format!(": {holder}"));
     Failure::system(format!(
-        "--kernel-get-pin: another server works in {}{who}\n  End it first: each needs a directory of its own.",
+        "--kernel-get-pin: another server works in {}{who}\n  End it first: each needs a directory of its \
+         own.",
         directory.display()
     ))
 }

@@ -138,8 +138,9 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
         let queues = port.receive_queues;
         if queues > workers.len() {
             log!(
-                "warning: {interface} has {queues} receive queues, and {} of them are served: datagrams that come to \
-                 another one are lost (filter_no_socket in `stats native`); see docs/nic.md, or run with -t {queues}",
+                "warning: {interface} has {queues} receive queues, and {} of them are served: datagrams \
+                 that come to another one are lost (filter_no_socket in `stats native`); see docs/nic.md, \
+                 or run with -t {queues}",
                 workers.len()
             );
         }
@@ -153,8 +154,8 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
                 false => format!(" --cpus {}", cpus.join(",")),
             };
             log!(
-                "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --xdp --native {first} \
-                 --cores {count}{cpus} --apply`, once, before the server starts"
+                "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --xdp \
+                 --native {first} --cores {count}{cpus} --apply`, once, before the server starts"
             );
         }
     }
@@ -164,8 +165,8 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
     let names: Vec<_> = named(settings).iter().map(|port| port.name.to_string()).collect();
     format!(
-        "--bypass {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and start \
-         it, or run it as that user with the capabilities that docs/bypass.md names",
+        "--bypass {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and \
+         start it, or run it as that user with the capabilities that docs/bypass.md names",
         names.join(", "),
         settings.user.as_deref().unwrap_or_default(),
     )

@@ -127,7 +127,8 @@ pub(super) fn print(
         log!("  {:<10} http://{address}/", "admin");
         if !address.ip().is_loopback() {
             log!(
-                "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin has no authentication, so let a firewall decide who that is"
+                "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin \
+                 has no authentication, so let a firewall decide who that is"
             );
         }
     }
@@ -246,7 +247,8 @@ fn values(settings: &Settings) -> String {
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}{}",
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} \
+         shared{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,

@@ -78,8 +78,8 @@ impl KernelGetState {
             // What cannot be found out is as it was.
             if matches!(is_attached, Ok(false)) && !gone.swap(true, Ordering::Relaxed) {
                 log!(
-                    "GETs are no longer answered in the kernel (--kernel-get): {name} is gone, or the program \
-                     was detached from it. The server answers them; a restart attaches it again"
+                    "GETs are no longer answered in the kernel (--kernel-get): {name} is gone, or the \
+                     program was detached from it. The server answers them; a restart attaches it again"
                 );
             }
         }
