@@ -8,7 +8,6 @@ import pytest
 
 from harness import native
 from harness.native import Header, Opcode, Request, Status
-from harness.network.hosts import NotPermitted
 from harness.network.links import BASE, Link
 from harness.network.ports import DPDK, XDP, PortServer, ports
 from harness.poll import until
@@ -30,11 +29,8 @@ def options_of(kind):
 @pytest.fixture
 def link(port_around):
     """A link of the test's own."""
-    try:
-        with Link(**options_of(port_around.kind)) as link:
-            yield link
-    except NotPermitted as error:
-        pytest.skip(f"skipped: no network namespaces here: {error}")
+    with Link(**options_of(port_around.kind)) as link:
+        yield link
 
 
 @pytest.fixture

@@ -9,24 +9,13 @@ import pytest
 
 from harness.poll import DEADLINE_S, until
 from harness.server import run, run_ctl
+from harness.tools.record import done, refused
 
 
 @pytest.fixture
 def server(start):
     """A server of its own, of two workers and several partitions."""
     return start("-t", "2", "-m", "96", "-v")
-
-
-def done(ended):
-    """The text that a request which was done has printed."""
-    assert (ended.returncode, ended.stderr) == (0, ""), ended
-    return ended.stdout
-
-
-def refused(ended):
-    """The reason why it was not."""
-    assert (ended.returncode, ended.stdout) == (1, ""), ended
-    return ended.stderr
 
 
 def socket_of(server):

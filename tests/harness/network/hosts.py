@@ -7,13 +7,15 @@ import itertools
 import os
 import subprocess
 
+import pytest
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NUMBERS = itertools.count()
 
 
-class NotPermitted(Exception):
-    """Why there are no namespaces here."""
+class NotPermitted(pytest.skip.Exception):
+    """Skips a test where network namespaces or programs are missing; the message says why."""
 
 
 def program(*words):
