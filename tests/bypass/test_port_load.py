@@ -119,9 +119,8 @@ class MemifServer(NativeServer):
 
     def __init__(self, socket, *options, role="server"):
         device = f"dpdk:net_memif0,role={role},socket={socket}"
-        super().__init__(
-            "--bypass", device, "--bypass-ip", f"{SERVER_IP}/24", "--native", BASE, "-t", 1, "-m", 64, *options
-        )
+        addresses = ["--bypass", device, "--bypass-ip", f"{SERVER_IP}/24", "--native", BASE]
+        super().__init__(*addresses, "-t", 1, "-m", 64, *options)
 
     def words(self):
         return [dpdk_binary(), "serve"]
