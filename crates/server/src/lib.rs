@@ -3,7 +3,7 @@
 //! ```text
 //!  main thread   options -> settings -> listeners, cache, threads
 //!                accept -> the worker with the fewest connections; signals -> the end
-//!  worker 0..n   wait -> [ recv -> session -> engine -> send ] for each connection -> housekeeping
+//!  worker 0..n   wait -> [ recv -> session -> engine -> send ] for each connection -> upkeep
 //!                work for partitions of theirs, asked by other workers, comes in between
 //!  control       a line from `micanite ctl` -> routes, statistics, snapshots
 //!  admin         HTTP: metrics, health, a page to look at

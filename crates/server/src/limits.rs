@@ -4,7 +4,7 @@ use micanite_engine::BATCH_REQUESTS_MAX;
 use micanite_wire::memcache::text::reply::VALUE_HEADER_BYTES_MAX;
 use micanite_wire::memcache::text::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
-/// Input that a connection may have unprocessed: one block. Longer values go to value buffers.
+/// Input that a connection may have unprocessed: one block. Longer requests go to value buffers.
 pub const INPUT_BYTES: usize = 16 << 10;
 /// Replies that are produced before they are sent: what is not sent is parked in one block.
 pub const OUTPUT_BYTES: usize = 64 << 10;
@@ -14,7 +14,7 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 4 * OUTPUT_BYTES;
 pub const UDP_REPLY_BYTES_MAX: usize = (1 << 20) + OUTPUT_BYTES;
 /// Queue of a UDP socket of memcached's protocols, as it is asked for.
 pub const UDP_QUEUE_BYTES: usize = 4 << 20;
-/// Input of one connection before others get their turn, of long values.
+/// Input of one connection before others get their turn, of long requests.
 pub const TURN_INPUT_BYTES_MAX: usize = 16 * INPUT_BYTES;
 /// The same of lines: a multi-get is one request, and asks for a key every few bytes.
 pub const TURN_LINES_BYTES_MAX: usize = 2 * INPUT_BYTES;

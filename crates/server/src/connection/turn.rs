@@ -262,10 +262,15 @@ impl<S: ByteStream> Connection<S> {
             let to = output.filled();
             turn.from += progress.consumed;
             turn.charge(to, self.session.take_keys());
-            self.unsent = Unsent::Value { buffer, from: 0, to };
-            self.progress_ms = turn.now_ms;
-            self.held_since_ms = turn.now_ms;
-            self.send_parked(turn)?;
+            if to == 0 {
+                // The item has gone meanwhile, and the request gets no reply or a short one.
+                turn.buffers.values.give_back(buffer);
+            } else {
+                self.unsent = Unsent::Value { buffer, from: 0, to };
+                self.progress_ms = turn.now_ms;
+                self.held_since_ms = turn.now_ms;
+                self.send_parked(turn)?;
+            }
         }
         if turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX {
             return Break(self.again(turn));
