@@ -1,11 +1,11 @@
-"""Measures what others feel of each attack: a table, the longest delay with its cause, and the same as JSON in
-`target/bench/attacks.json`. After `make build deps`:
+"""Measures what others feel of each attack: a table, the longest delay with its cause, and the same as JSON
+in `target/bench/attacks.json`. After `make build deps`:
 `PYTHONPATH=tests MICANITE_BIN=$PWD/target/release/micanite .venv/bin/python tests/limits/bench_attacks.py`
 
-One worker runs on the first CPU. On the last one run `micanite load`, 500 requests a second by 4 connections in
-an open loop with latency from the schedule, and the attacker at a lower priority. So the delay is that of the
-server. All attacks run in turn, several times (QUICK=1: once). The delay of an attack is in each of its runs, and
-the machine's is not: the longest delay of the quietest run is that of the attack."""
+One worker runs on the first CPU. On the last one run `micanite load`, 500 requests a second by 4 connections
+in an open loop with latency from the schedule, and the attacker at a lower priority. So the delay is that of
+the server. All attacks run in turn, several times (QUICK=1: once). The delay of an attack is in each of its
+runs, and the machine's is not: the longest delay of the quietest run is that of the attack."""
 
 import contextlib
 import json
@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 
 from harness import attacks
-from harness.load import load
 from harness.memory import resident_bytes
 from harness.server import PROJECT, Server
+from harness.tools.load import load
 
 MIB = 1 << 20
 RATE = 500
@@ -47,9 +47,11 @@ COLUMNS = ("p50", "p99", "max", "max_of_all")
 
 def drawn(rows):
     """The table of the document."""
-    lines = ["| attack | p50 | p99 | longest of the quietest run | longest of all runs |", "|---|---|---|---|---|"]
+    heads = ["attack", "p50", "p99", "longest of the quietest run", "longest of all runs"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for title, row in rows.items():
-        lines.append(f"| {title} | " + " | ".join(f"{row[quantile] / 1000:.2f} ms" for quantile in COLUMNS) + " |")
+        delays = " | ".join(f"{row[quantile] / 1000:.2f} ms" for quantile in COLUMNS)
+        lines.append(f"| {title} | {delays} |")
     return "\n".join([*lines, "", worst(rows), ""])
 
 
@@ -57,8 +59,8 @@ def worst(rows):
     """The longest delay of all attacks, and what it is without one."""
     title = max((title for title in rows if title != "none"), key=lambda title: rows[title]["max"])
     return (
-        f"The longest delay is {rows[title]['max'] / 1000:.2f} ms, under the attack {title}; without an attack it is"
-        f" {rows['none']['max'] / 1000:.2f} ms (each of the quietest of {RUNS} runs)."
+        f"The longest delay is {rows[title]['max'] / 1000:.2f} ms, under the attack {title}; without an"
+        f" attack it is {rows['none']['max'] / 1000:.2f} ms (each of the quietest of {RUNS} runs)."
     )
 
 
