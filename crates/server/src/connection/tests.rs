@@ -1,4 +1,4 @@
-//! Connections whose peers read slowly, stop, or hold what others wait for.
+//! Connections whose peers read slowly, stop, or hold value buffers that others wait for.
 
 use super::{Connection, Next};
 use crate::limits::{OUTPUT_BYTES, TURN_OUTPUT_BYTES_MAX};
@@ -188,7 +188,7 @@ fn the_end_of_input_comes_after_its_replies() {
 }
 
 #[test]
-fn an_output_is_filled_from_where_it_was() {
+fn an_output_continues_after_its_filled_bytes() {
     let mut bytes = *b"abcdef";
     let mut output = Output::new(&mut bytes, 2);
     output.push(b"X");

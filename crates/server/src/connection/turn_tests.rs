@@ -196,7 +196,7 @@ fn a_turn_that_is_spent_begins_no_long_value() {
 /// Keys that are looked up, and bytes received and sent, end a turn as moved bytes do. The next turn receives
 /// the rest of the input without an event.
 #[test]
-fn a_turn_ends_by_what_it_looks_up_and_reads() {
+fn lookups_and_received_bytes_end_a_turn() {
     let keys = format!("get{}\r\n", " k".repeat(500));
     let mut bench = bench();
     let script = Script::of([keys.repeat(100).into_bytes()]);

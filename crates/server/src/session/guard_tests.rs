@@ -82,7 +82,7 @@ fn unauthenticated_clients_get_nothing() {
 }
 
 #[test]
-fn a_pipeline_goes_on_behind_the_password() {
+fn a_pipeline_continues_after_authentication() {
     let mut server = Server::new("pipeline", "max-requests-per-event = 3");
     let input = [b"get a\r\n", WRONG, LOGIN, b"set a 0 0 1\r\nx\r\nget a\r\nget a\r\n"].concat();
     let expected =
@@ -94,7 +94,7 @@ fn a_pipeline_goes_on_behind_the_password() {
 }
 
 #[test]
-fn a_connection_may_be_wrong_three_times() {
+fn three_wrong_passwords_close_a_connection() {
     let mut server = Server::new("three", "");
     let input = [&WRONG.repeat(3), LOGIN, b"get a\r\n"].concat();
     assert_eq!(server.text(&input), FAILED.repeat(3));
@@ -103,7 +103,7 @@ fn a_connection_may_be_wrong_three_times() {
 }
 
 #[test]
-fn an_address_that_was_wrong_too_often_is_not_believed_for_a_while() {
+fn too_many_wrong_passwords_block_an_address_for_a_while() {
     let mut server = Server::new("address", "");
     for _ in 0..AUTH_FAILURES_OF_ADDRESS {
         server.says(Some("10.1.1.1"), WRONG);

@@ -88,7 +88,7 @@ fn a_value_leaves_room_for_the_meta_commands_behind_it() {
 }
 
 #[test]
-fn a_look_by_me_leaves_the_token_to_who_recreates_the_item() {
+fn me_takes_no_token() {
     let mut bench = Bench::new("");
     said(&mut bench, "set a 0 0 1\r\nx\r\nmd a I\r\n");
     for _ in 0..2 {
@@ -111,7 +111,7 @@ fn a_value_that_is_too_long_takes_the_old_one_away_under_a_base64_key_too() {
 }
 
 #[test]
-fn no_key_ends_a_line_of_a_report() {
+fn keys_cannot_break_lines_of_reports() {
     let mut bench = Bench::new("");
     assert_eq!(said(&mut bench, "stats detail on\r\n"), "OK\r\n");
     // "a\r\nEN\r\n:x y"
@@ -132,7 +132,7 @@ fn ma_compares_before_it_looks_for_a_number() {
 }
 
 #[test]
-fn noreply_is_silent_whatever_comes_of_it() {
+fn noreply_silences_every_outcome() {
     let all = replies(
         "set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\ncas a 0 0 1 5 noreply\r\nz\r\n\
          incr a 1 noreply\r\n\
@@ -313,7 +313,7 @@ fn statistics_count_as_memcached_does() {
 }
 
 #[test]
-fn no_name_is_told_twice_and_every_value_is_one_word() {
+fn statistics_have_unique_names_and_values_of_one_word() {
     let mut bench = Bench::new("");
     for command in ["stats\r\n", "stats settings\r\n"] {
         let all = said(&mut bench, command);

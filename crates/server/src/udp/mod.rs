@@ -1,4 +1,4 @@
-//! memcached's protocols in datagrams (`-U`): a frame in front, a session behind it.
+//! memcached's protocols in datagrams (`-U`): a frame, then input of a session.
 //!
 //! ```text
 //!  port.rs     a worker's sockets: a burst in, a burst out

@@ -140,7 +140,7 @@ fn a_reply_that_takes_several_turns_is_too_long() {
 }
 
 #[test]
-fn the_binary_protocol_is_told_by_its_first_byte() {
+fn the_first_byte_selects_the_protocol() {
     let mut udp = Udp::new("");
     let set = binary_request(1, &[0; 8], b"key", b"value");
     udp.ask(&set);
@@ -151,7 +151,7 @@ fn the_binary_protocol_is_told_by_its_first_byte() {
     let noop = binary_request(10, &[], b"", b"");
     let reply = udp.ask_bytes([getq, noop].concat());
     assert_eq!((reply.len(), &reply[..2]), (HEADER_BYTES, &[REPLY_MAGIC, 10][..]));
-    // Cut off within its body: told; within its header: not.
+    // A request that is cut off in its body gets an error; one that is cut off in its header gets none.
     let invalid = binary::reply::Status::Invalid as u8;
     udp.ask(&set[..set.len() - 1]);
     assert_eq!(udp.room[..8], [REPLY_MAGIC, 1, 0, 0, 0, 0, 0, invalid]);
@@ -161,7 +161,7 @@ fn the_binary_protocol_is_told_by_its_first_byte() {
 }
 
 #[test]
-fn what_is_no_request_of_one_datagram_is_not_answered() {
+fn wrong_frames_get_no_reply() {
     let mut udp = Udp::new("");
     for datagram in
         [&b""[..], b"\0\x01\0\0\0\x01\0", b"\0\x01\0\0\0\x02\0\0get a\r\n", b"\0\x01\0\0\0\x00\0\0get a\r\n"]

@@ -1,4 +1,4 @@
-//! Rounds of a worker that a test drives by hand: who has its turn when others keep the worker busy.
+//! Rounds of a worker that a test drives by hand: the order of turns while others keep the worker busy.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -64,7 +64,7 @@ fn a_connection_gets_its_value_buffer_beside_a_heavy_pipeline() {
 
 /// A long value gets the buffer that it waits for, although shorter ones that would fit keep coming.
 #[test]
-fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
+fn later_connections_do_not_overtake_one_that_waits_for_a_value_buffer() {
     let mut bench = Bench::new(0);
     let begin = |bench: &mut Bench, bytes: usize| {
         let mut client = bench.connect(None);
@@ -237,9 +237,9 @@ fn a_round_looks_up_no_more_keys_than_a_turn_may_and_one_turn() {
     }
 }
 
-/// A worker whose connections ask the engine for nothing answers what other workers ask of it.
+/// A worker answers requests that others delegate to it, although its own connections send none.
 #[test]
-fn who_asks_a_busy_worker_is_answered_in_a_round() {
+fn a_busy_worker_answers_delegated_requests_within_a_round() {
     let options = "threads = \"2\"\nmemory-limit = 64\naccess = \"erew\"";
     let mut bench = Bench::with(options, 0);
     let mut busy: Vec<_> = (0..3).map(|_| bench.connect(None)).collect();

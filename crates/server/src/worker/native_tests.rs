@@ -158,7 +158,7 @@ fn every_port_answers_for_every_key_also_from_sleep() {
         }
     }
     let counters = &server.state.shared.native.as_ref().unwrap().counters;
-    // Counted behind what is handed over, whose reply may be here first.
+    // A datagram counts after it was forwarded, so its reply may come first.
     let began = Instant::now();
     while counters.iter().any(|each| each.forwarded.get() < 200) && began.elapsed() < PATIENCE {
         std::thread::yield_now();

@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// Handshakes have a queue of their own: a connection that yields goes on in every round beside them.
+/// Handshakes have a queue of their own: a connection with more to do goes on in every round.
 #[test]
 fn handshakes_do_not_take_the_turns_of_others() {
     const SHAKERS: usize = 60;

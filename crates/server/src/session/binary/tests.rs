@@ -54,7 +54,7 @@ fn replies(mut bytes: &[u8]) -> Vec<Reply> {
 }
 
 #[test]
-fn a_store_that_is_full_says_so_and_keeps_what_it_has() {
+fn a_full_store_refuses_and_keeps_what_it_has() {
     let mut bench = Bench::new("memory-limit = 1\nsemantics = 'store'");
     let value = vec![b'v'; 100_000];
     let sets: Vec<u8> = (0..20u8).flat_map(|n| set(&[b'k', n], &value)).collect();

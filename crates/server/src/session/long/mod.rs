@@ -206,13 +206,13 @@ impl LongReply {
                 }
             }
             Self::Sizes(sizes) => sizes.step(worker, context.now_s, output),
-            Self::Connections(told) => {
+            Self::Connections(progress) => {
                 let mut lines = Lines::new(output);
-                let more = connections(told, context.server, context.now_s, &mut lines);
+                let more = connections(progress, context.server, context.now_s, &mut lines);
                 full_or_end(more, output)
             }
-            Self::Prefixes(told) => {
-                let more = context.shared.prefixes.tell(told, output);
+            Self::Prefixes(last) => {
+                let more = context.shared.prefixes.tell(last, output);
                 full_or_end(more, output)
             }
         };

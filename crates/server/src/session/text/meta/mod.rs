@@ -17,7 +17,7 @@ use micanite_wire::memcache::text::meta::reply::LINE_BYTES_MAX;
 /// Longest reply to a meta command, without its value. A number may follow its line.
 pub(super) const META_REPLY_BYTES_MAX: usize = LINE_BYTES_MAX + 24;
 
-// An empty output has room for a value that fits a block of input, and for all replies beside it.
+// An empty output has room for a value that fits a block of input, and for all replies of its batch.
 const _: () = assert!(
     crate::limits::OUTPUT_BYTES
         > crate::limits::INPUT_BYTES + micanite_engine::BATCH_REQUESTS_MAX * META_REPLY_BYTES_MAX
