@@ -6,7 +6,7 @@
 //!                '- other requests (stats, refused lines, ...) wait until the batch before them is executed
 //! ```
 //!
-//! A [`Codec`] is a protocol; [`Session::serve`] is the loop of all protocols. A session keeps no bytes:
+//! A `Codec` is a protocol; `Session::serve` is the loop of all protocols. A session keeps no bytes:
 //! input that was not consumed has to be shown again, and showing it again is always right. Answering
 //! requests allocates nothing.
 
