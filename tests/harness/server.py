@@ -160,6 +160,8 @@ class Server:
 
     def stderr(self):
         """All that the server printed so far."""
+        if self._stderr.closed:
+            return self._said
         return (self.directory / "stderr").read_text(errors="replace")
 
     def wait_for_end(self, deadline_s=30):
@@ -176,10 +178,13 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        if not self._stderr.closed:
-            judge_end(self.pid, self.process.returncode, self.stderr())
+        if self._stderr.closed:
+            return
+        # A test may fail after it has ended its server: the report then shows this.
+        self._said = self.stderr()
         self._stderr.close()
         self._directory.cleanup()
+        judge_end(self.pid, self.process.returncode, self._said)
 
 
 def free_ports(count):

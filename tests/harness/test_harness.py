@@ -120,3 +120,11 @@ def test_crashes_are_told_from_other_ends(status, said, is_crash):
     found = CRASHES.copy()
     CRASHES.clear()
     assert bool(found) == is_crash
+
+
+def test_a_failure_after_the_end_of_a_server_shows_what_it_printed(start):
+    """The report of a failed test reads a server's output after the test has ended it."""
+    server = start("-v")
+    server.end()
+    assert server.stderr()
+    assert not server.directory.exists()
