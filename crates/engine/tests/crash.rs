@@ -9,7 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_engine::*;
 
@@ -20,6 +20,10 @@ const RECORD_BYTES: usize = 24;
 const INTENT: u64 = 1;
 const DONE: u64 = 2;
 const REFUSED: u64 = 3;
+/// A kill comes after fewer acknowledged operations than these, a different number each round.
+const OPERATIONS_END: u64 = 6000;
+/// Rounds of an image whose index grows. Then another one begins, before most keys have been stored.
+const GROWING_ROUNDS: u64 = 5;
 
 /// State of the image while its writer is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +49,26 @@ impl Load {
 
     fn config(self, directory: &Path, semantics: Semantics) -> Config {
         Config {
-            memory_bytes: [64 << 20, 1 << 20, 16 << 20][self as usize],
+            memory_bytes: [64 << 20, 1 << 20, 8 << 20][self as usize],
+            // Items are much shorter, so the index begins small.
+            item_bytes_hint: (self == Self::Growing).then_some(8000),
             value_bytes_max: 20_000,
             workers: THREADS,
             semantics,
             image: Some(directory.join("image")),
             ..Config::default()
         }
+    }
+
+    /// Returns a value: some are long enough to be copied outside of the lock, and some fit over
+    /// others. Those of a growing index are short.
+    fn value(self, key: u64, stamp: u64) -> Vec<u8> {
+        let words = match (self, stamp % 16) {
+            (Self::Growing, n) => 1 + n as usize % 4,
+            (_, 0) => 400,
+            (_, n) => 1 + n as usize * 3,
+        };
+        (key << 48 | stamp).to_le_bytes().repeat(words)
     }
 }
 
@@ -61,16 +78,6 @@ fn key(number: u64) -> Vec<u8> {
 
 fn get(worker: &mut Worker, number: u64) -> Option<Vec<u8>> {
     worker.get_with(&key(number), NOW_S, |value, _| value.to_vec()).unwrap()
-}
-
-/// Returns a value: some are long enough to be copied outside of the lock, and some fit over
-/// others.
-fn value(key: u64, stamp: u64) -> Vec<u8> {
-    let words = match stamp % 16 {
-        0 => 400,
-        n => 1 + n as usize * 3,
-    };
-    (key << 48 | stamp).to_le_bytes().repeat(words)
 }
 
 fn next(random: &mut u64) -> u64 {
@@ -112,7 +119,7 @@ fn writer_process() {
                     let key = key(drawn_key);
                     let outcome = match is_delete {
                         true => worker.delete(&key, NOW_S),
-                        false => worker.set(&key, &value(drawn_key, stamp), Expiry::NEVER, NOW_S),
+                        false => worker.set(&key, &load.value(drawn_key, stamp), Expiry::NEVER, NOW_S),
                     };
                     match outcome {
                         Outcome::OutOfMemory => record(REFUSED, drawn_key, stamp),
@@ -134,10 +141,20 @@ struct Allowed {
     under_way: Option<u64>,
 }
 
+fn journals(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    (0..THREADS).map(|thread| directory.join(format!("journal-{thread}")))
+}
+
+/// Returns the number of records in all journals.
+fn records(directory: &Path) -> u64 {
+    let bytes = journals(directory).map(|path| fs::metadata(path).map_or(0, |journal| journal.len()));
+    bytes.sum::<u64>() / RECORD_BYTES as u64
+}
+
 fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
     let mut allowed = HashMap::<u64, Allowed>::new();
-    for thread in 0..THREADS {
-        let bytes = fs::read(directory.join(format!("journal-{thread}"))).unwrap_or_default();
+    for path in journals(directory) {
+        let bytes = fs::read(path).unwrap_or_default();
         for record in bytes.chunks_exact(RECORD_BYTES) {
             let (words, _) = record.as_chunks::<8>();
             let [phase, key, stamp] = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
@@ -156,33 +173,32 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
 
 /// Returns the writes that were refused since the last check.
 fn refused(directory: &Path) -> usize {
-    let journals = (0..THREADS).map(|thread| directory.join(format!("journal-{thread}")));
     let count = |path| {
-        let bytes = fs::read(path).unwrap();
+        let bytes = fs::read(path).unwrap_or_default();
         // A kill may cut the last record off.
         let records = bytes.chunks_exact(RECORD_BYTES);
         records.filter(|record| record[0] == REFUSED as u8).count()
     };
-    journals.map(count).sum()
+    journals(directory).map(count).sum()
 }
 
-/// Checks every key, and records the result of the write in progress. `evicted` is what a cache had
-/// evicted by the last check. Returns the number of items.
-fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, evicted: &mut u64) -> usize {
+/// Checks every key, and records the result of the write in progress. `stats` are those of the last
+/// check, and then of this one. Returns the number of items.
+fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, stats: &mut Stats) -> usize {
     let cache = Arc::new(Cache::new(&load.config(directory, semantics)).unwrap());
     let expected = if killed { ImageState::Recovered } else { ImageState::Clean };
     assert_eq!(*cache.image_state(), expected);
     let mut worker = cache.worker(0).unwrap();
     let mut held = 0;
     let mut missing = 0;
-    let stats = cache.stats();
+    let before = std::mem::replace(stats, cache.stats());
     let journals = read_journals(directory);
     let mut checked = fs::File::create(directory.join("checked")).unwrap();
     for (key, allowed) in journals {
         let stamp = get(&mut worker, key).map_or(0, |found| {
             let first = u64::from_le_bytes(*found.first_chunk().unwrap());
             let stamp = first & ((1 << 48) - 1);
-            assert_eq!(found, value(key, stamp), "a torn value of {key}, or of another key");
+            assert_eq!(found, load.value(key, stamp), "a torn value of {key}, or of another key");
             stamp
         });
         held += usize::from(stamp != 0);
@@ -202,9 +218,10 @@ fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, e
     }
     // A kill may lose what a thread was moving from one end of its log to the other.
     let moving = if stats.reinserted > 0 { THREADS as u64 } else { 0 };
-    let evicted_now = stats.evicted_log + stats.evicted_bucket;
-    let evicted_since = evicted_now - std::mem::replace(evicted, evicted_now);
+    let evicted = stats.evicted_log + stats.evicted_bucket;
+    let evicted_since = evicted - before.evicted_log - before.evicted_bucket;
     assert!(missing <= evicted_since + moving, "{missing} items are missing, {evicted_since} were evicted");
+    assert!(evicted == 0 || load != Load::Growing, "{evicted} items were evicted");
     drop(checked);
     // The next round begins with the contents that this one found.
     fs::rename(directory.join("checked"), directory.join("journal-0")).unwrap();
@@ -216,6 +233,29 @@ fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, e
 /// locks of this one's images, too.
 static STARTING: Mutex<()> = Mutex::new(());
 
+/// Starts a writer, and kills it after some operations.
+fn write_and_kill((directory, semantics, load): (&Path, Semantics, Load), seed: u64, operations: u64) {
+    // An operation has two records.
+    let records_least = records(directory) + 2 * operations + 1;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "writer_process", "--nocapture"])
+        .env("MICANITE_CRASH_DIRECTORY", directory)
+        .env("MICANITE_CRASH_SEED", seed.to_string())
+        .env("MICANITE_CRASH_STORE", u8::from(semantics == Semantics::Store).to_string())
+        .env("MICANITE_CRASH_LOAD", (load as u8).to_string())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while records(directory) < records_least && Instant::now() < deadline {
+        assert!(child.try_wait().unwrap().is_none(), "the writer ended");
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(records(directory) >= records_least, "the writer is too slow");
+}
+
 fn kill_often(name: &str, semantics: Semantics, load: Load) {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let shared = Path::new("/dev/shm");
@@ -223,37 +263,28 @@ fn kill_often(name: &str, semantics: Semantics, load: Load) {
     let directory = base.join(format!("micanite-crash-{name}-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let rounds: u64 = std::env::var("MICANITE_CRASH_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
-    let (mut held, mut refusals, mut evicted) = (0, 0, 0);
+    let (mut held, mut refusals, mut splits) = (0, 0, 0);
+    let mut stats = Stats::default();
     let setting = (directory.as_path(), semantics, load);
     for round in 1..=rounds {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "writer_process", "--nocapture"])
-            .env("MICANITE_CRASH_DIRECTORY", &directory)
-            .env("MICANITE_CRASH_SEED", round.to_string())
-            .env("MICANITE_CRASH_STORE", u8::from(semantics == Semantics::Store).to_string())
-            .env("MICANITE_CRASH_LOAD", (load as u8).to_string())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // Wait until it writes, then a little longer, a different time each round.
-        while !directory.join("journal-1").exists() {
-            assert!(child.try_wait().unwrap().is_none(), "the writer ended");
-            std::thread::sleep(Duration::from_millis(1));
+        if load == Load::Growing && round % GROWING_ROUNDS == 1 {
+            fs::remove_dir_all(&directory).unwrap();
+            fs::create_dir(&directory).unwrap();
+            stats = Stats::default();
         }
-        std::thread::sleep(Duration::from_micros(round * 7919 % 30_000));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        write_and_kill(setting, round, round * 4099 % OPERATIONS_END);
         refusals += refused(&directory);
-        held = check(setting, true, &mut evicted);
+        let splits_before = stats.buckets_split;
+        held = check(setting, true, &mut stats);
+        splits += stats.buckets_split - splits_before;
         if round % 4 == 0 {
             // Closed in order, then opened: nothing to recover.
             Cache::new(&load.config(&directory, semantics)).unwrap().close().unwrap();
-            check(setting, false, &mut evicted);
+            check(setting, false, &mut stats);
         }
     }
     assert!(held > 0, "nothing survived");
-    let stats = Cache::new(&load.config(&directory, semantics)).unwrap().stats();
-    assert!(load != Load::Growing || stats.buckets_split > 0, "no bucket was split");
+    assert!(load != Load::Growing || splits >= 100 * rounds, "{splits} buckets were split");
     let is_full = semantics == Semantics::Store && load == Load::Full;
     // A cache refuses a write only after it has waited for the other thread without success, which a busy
     // machine may keep from running.
@@ -304,7 +335,7 @@ fn a_snapshot_taken_while_threads_write_holds_whole_items() {
     let mut workers = [cache.worker(0).unwrap(), cache.worker(1).unwrap()];
     let keys = Load::Roomy.keys(Semantics::Cache);
     let store = |worker: &mut Worker, number: u64, stamp: u64| {
-        let stored = worker.set(&key(number), &value(number, stamp), Expiry::NEVER, NOW_S);
+        let stored = worker.set(&key(number), &Load::Roomy.value(number, stamp), Expiry::NEVER, NOW_S);
         assert_eq!(stored, Outcome::Stored);
     };
     for key in 0..keys {
@@ -342,7 +373,7 @@ fn a_snapshot_taken_while_threads_write_holds_whole_items() {
     for key in 0..keys {
         let found = get(&mut worker, key).unwrap();
         let stamp = u64::from_le_bytes(*found.first_chunk().unwrap()) & ((1 << 48) - 1);
-        assert_eq!(found, value(key, stamp));
+        assert_eq!(found, Load::Roomy.value(key, stamp));
     }
     fs::remove_dir_all(directory).unwrap();
 }
