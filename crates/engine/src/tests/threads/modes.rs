@@ -8,6 +8,8 @@ use crate::*;
 const KEYS: u64 = 40;
 const THREADS: usize = 4;
 const CHANGES_MIN: u64 = 1000;
+/// Runs that share the operations of a cache: every policy, and two with several partitions.
+const CACHE_RUNS: u64 = Eviction::ALL.len() as u64 + 2;
 
 /// Returns the operations of all threads together: `make soak` sets more.
 fn operations() -> u64 {
@@ -31,54 +33,71 @@ fn stamp_of(key: u64, found: &[u8]) -> u64 {
 
 /// Shared state of all threads.
 struct Progress {
+    keys: u64,
     /// Threads that have not finished.
     left: AtomicUsize,
     changes: AtomicU64,
+    /// Items that their writers have missed.
+    lost: AtomicU64,
     /// Operations of each thread, and changes of routes, until the end.
     operations: u64,
     changes_min: u64,
 }
 
-/// Runs one thread: writes its own keys (stamps grow), reads all, until there were enough
-/// operations and changes. It serves the others until all have finished.
-fn hammer(client: &mut Client, thread: u64, lossy: bool, progress: &Progress) {
+fn name(key: u64) -> Vec<u8> {
+    format!("hot-key-{key}").into_bytes()
+}
+
+/// Runs one thread: writes its own keys (stamps grow), reads all, some in batches, until there were
+/// enough operations and changes. It serves the others until all have finished.
+fn hammer(client: &mut Client, thread: u64, progress: &Progress) {
     let mut random = Random(thread + 1);
-    let mut written = [0; KEYS as usize];
-    let mut seen = [0; KEYS as usize];
+    let mut written = vec![0; progress.keys as usize];
+    let mut seen = written.clone();
+    let mut lost = 0;
     for stamp in 1.. {
         if stamp > progress.operations && progress.changes.load(Ordering::Relaxed) >= progress.changes_min {
             break;
         }
         let drawn = random.next();
-        let key = drawn % KEYS;
-        let name = format!("hot-key-{key}");
-        let own = key % THREADS as u64 == thread;
+        let key = drawn % progress.keys;
+        let is_own = |key: u64| key % THREADS as u64 == thread;
         match drawn >> 32 & 7 {
-            0 | 1 if own => {
-                let outcome = client.set(name.as_bytes(), &value(key, stamp));
-                assert_eq!(outcome, Outcome::Stored);
+            0 | 1 if is_own(key) => {
+                assert_eq!(client.set(&name(key), &value(key, stamp)), Outcome::Stored);
                 written[key as usize] = stamp;
             }
-            2 if own => {
-                let outcome = client.outcome(name.as_bytes(), Operation::Delete);
-                let there = written[key as usize] != 0;
-                assert!(lossy || (outcome == Outcome::Deleted) == there);
-                written[key as usize] = 0;
+            2 if is_own(key) => {
+                let deleted = client.outcome(&name(key), Operation::Delete) == Outcome::Deleted;
+                let there = std::mem::take(&mut written[key as usize]) != 0;
+                assert!(there || !deleted, "a deleted item came back");
+                lost += u64::from(there && !deleted);
             }
-            _ => match client.get(name.as_bytes()) {
-                Some(value) => {
-                    let stamp = stamp_of(key, &value);
-                    assert!(stamp >= seen[key as usize], "an older value came back");
-                    assert!(!own || stamp == written[key as usize], "not the last write");
-                    seen[key as usize] = stamp;
+            _ => {
+                let more = if drawn >> 40 & 63 == 0 { 3 + (drawn >> 48) % 13 } else { 0 };
+                let more = (0..more).map(|_| random.next() % progress.keys);
+                let keys: Vec<_> = std::iter::once(key).chain(more).collect();
+                let names: Vec<_> = keys.iter().map(|key| name(*key)).collect();
+                let replies = client.ask_all(&names);
+                assert_eq!(replies.len(), keys.len());
+                for (key, reply) in keys.into_iter().zip(replies) {
+                    let written = &mut written[key as usize];
+                    if reply.outcome == Some(Outcome::Hit) {
+                        let stamp = stamp_of(key, &reply.value);
+                        assert!(stamp >= seen[key as usize], "an older value came back");
+                        assert!(!is_own(key) || stamp == *written, "not the last write");
+                        seen[key as usize] = stamp;
+                    } else {
+                        lost += u64::from(std::mem::take(written) != 0);
+                    }
                 }
-                None => assert!(lossy || !own || written[key as usize] == 0, "lost"),
-            },
+            }
         }
         if stamp.is_multiple_of(1000) {
             client.worker.maintain(1000);
         }
     }
+    progress.lost.fetch_add(lost, Ordering::Relaxed);
     progress.left.fetch_sub(1, Ordering::AcqRel);
     while progress.left.load(Ordering::Acquire) > 0 {
         client.worker.serve();
@@ -99,8 +118,9 @@ fn switch(cache: &Cache, progress: &Progress) {
     }
 }
 
-/// Runs all threads, for one of `runs` shares of the operations and of the changes.
-fn stress(setup: Setup, runs: u64) -> Stats {
+/// Runs all threads, for one of `runs` shares of the operations and of the changes. Only eviction
+/// may lose items.
+fn stress(setup: Setup, keys: u64, runs: u64) -> Stats {
     let geometry = Setup {
         buckets: 4,
         grows: true,
@@ -114,28 +134,32 @@ fn stress(setup: Setup, runs: u64) -> Stats {
     // Threads never sleep here, so no wake-up is needed.
     cache.set_waker(|_| {});
     let progress = Progress {
+        keys,
         left: AtomicUsize::new(THREADS),
         changes: AtomicU64::new(0),
+        lost: AtomicU64::new(0),
         operations: operations() / runs / THREADS as u64,
         changes_min: CHANGES_MIN / runs,
     };
-    let lossy = setup.semantics == Semantics::Cache;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let mut client = Client::new(&cache, thread);
             let progress = &progress;
-            scope.spawn(move || hammer(&mut client, thread as u64, lossy, progress));
+            scope.spawn(move || hammer(&mut client, thread as u64, progress));
         }
         switch(&cache, &progress);
     });
-    cache.stats()
+    let stats = cache.stats();
+    let (lost, evicted) = (progress.lost.into_inner(), stats.evicted_log + stats.evicted_bucket);
+    assert!(lost <= evicted, "{lost} items are lost: {stats:?}");
+    stats
 }
 
 #[test]
 fn switches_and_moves_under_load_lose_nothing_of_a_store() {
     let semantics = Semantics::Store;
     let setup = Setup { partition_bits: 2, data_units: 64 * 512, semantics, ..Setup::default() };
-    let stats = stress(setup, 1);
+    let stats = stress(setup, KEYS, 1);
     assert_eq!(stats.out_of_memory, 0);
 }
 
@@ -144,9 +168,25 @@ fn switches_and_moves_under_load_leave_no_wrong_value_in_a_cache() {
     for eviction in Eviction::ALL {
         // Hardly room for all keys.
         let setup = Setup { data_units: 1024, eviction, ..Setup::default() };
-        let stats = stress(setup, Eviction::ALL.len() as u64);
+        let stats = stress(setup, KEYS, CACHE_RUNS);
         assert!(stats.items_inserted > 1000 && stats.evicted_log > 0, "{eviction:?} {stats:?}");
     }
+}
+
+#[test]
+fn switches_and_moves_of_several_partitions_under_load_leave_no_wrong_value_in_a_cache() {
+    // As many keys for each partition as above.
+    let setup = Setup { partition_bits: 2, data_units: 1024, ..Setup::default() };
+    let stats = stress(setup, KEYS << setup.partition_bits, CACHE_RUNS);
+    assert!(stats.items_inserted > 1000 && stats.evicted_log > 0, "{stats:?}");
+}
+
+#[test]
+fn switches_and_moves_under_load_leave_no_wrong_value_in_a_cache_that_overwrites_in_place() {
+    let setup =
+        Setup { partition_bits: 2, data_units: 64 * 512, eviction: Eviction::Fifo, ..Setup::default() };
+    let stats = stress(setup, KEYS, CACHE_RUNS);
+    assert!(stats.items_overwritten > 1000, "{stats:?}");
 }
 
 #[test]
