@@ -50,7 +50,9 @@ fn a_full_store_takes_values_that_are_not_longer() {
         let cache = kept_store(workers).cache();
         let mut client = Client::new(&cache, 0);
         let keys = fill(&mut client, value_bytes);
-        let refused = cache.stats().out_of_memory;
+        let stats = cache.stats();
+        assert!(stats.item_bytes_live * 10 >= stats.data_bytes * 8, "{stats:?}");
+        let refused = stats.out_of_memory;
         let old = vec![b'1'; value_bytes];
         let mut expected: Vec<_> = keys.iter().map(|key| (key.clone(), old.clone())).collect();
         for (key, value) in &mut expected {
@@ -175,5 +177,6 @@ fn main_buckets_hold_most_items_of_a_full_store_and_a_tenth_of_spare_ones_suffic
     let lines = (main + 2 * chained) as f64 / (main + chained) as f64;
     println!("{space:.3} of the space, {in_main:.3} in main buckets, {lines:.3} lines, {stats:?}");
     assert!(in_main >= 0.93 && lines <= 1.1, "{in_main} {lines}");
+    assert!(space >= 0.7, "{space}");
     assert!(stats.spare_buckets_used <= stats.spare_buckets);
 }
