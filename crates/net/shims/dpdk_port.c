@@ -159,7 +159,7 @@ static struct micanite_queue *open_queue(const struct micanite_port_options *opt
 	if (queue->pool == NULL) {
 		fail(error,
 		     "no memory for %u buffers of %u bytes of queue %u: %s; reserve more huge pages, or "
-		     "give DPDK more with --dpdk-args \"-m MEGABYTES\"",
+		     "give DPDK more with --bypass-dpdk-args \"-m MEGABYTES\"",
 		     options->buffers_per_queue, options->buffer_bytes, number,
 		     rte_strerror(rte_errno));
 		rte_free(queue);

@@ -123,7 +123,7 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     let memory_options =
         ["--no-huge", "--in-memory", "--file-prefix", "--proc-type", "-m", "--socket-mem", "--huge-dir"];
     let memory = if given(&memory_options) {
-        "memory as in --dpdk-args".to_owned()
+        "memory as in --bypass-dpdk-args (--dpdk-args of load)".to_owned()
     } else if huge {
         add(&["--in-memory"]);
         "huge pages".to_owned()

@@ -41,6 +41,9 @@ pub struct Unauthenticated {
 impl Unauthenticated {
     pub(super) fn of(option: &Value) -> Result<Self, UsageError> {
         let mut this = Self::default();
+        if option.is_said() && option.list().next().is_none() {
+            return Err(option.wrong("it names no protocol: udp (-U), native (--native, --bypass)"));
+        }
         for word in option.list() {
             match word {
                 "udp" => this.udp = true,

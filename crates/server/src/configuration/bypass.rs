@@ -39,8 +39,7 @@ pub struct PortSettings {
 
 /// Checks them and what is said of them, if there are any.
 pub(super) fn bypass(options: &Options, threads: usize) -> Result<Option<BypassSettings>, UsageError> {
-    let words = options.bypass.words().iter().flat_map(|word| word.split_whitespace());
-    let names: Result<Vec<PortName>, _> = words.map(str::parse).collect();
+    let names: Result<Vec<PortName>, _> = options.bypass.parts().map(str::parse).collect();
     let names = names.map_err(|what| options.bypass.wrong(what))?;
     let is_dpdk = |name: &PortName| matches!(name, PortName::Dpdk { .. });
     let (some_dpdk, all_dpdk) = (names.iter().any(is_dpdk), names.iter().all(is_dpdk));

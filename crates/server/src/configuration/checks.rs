@@ -25,6 +25,9 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
     };
     let port = if options.port.is_said() { options.port.port()? } else { default };
     let words: Vec<_> = options.listen.list().map(String::from).collect();
+    if words.is_empty() {
+        return Err(options.listen.wrong("it names no address; leave it out for 127.0.0.1"));
+    }
     let (mut addresses, mut tls) = (Vec::new(), Vec::new());
     if port != 0 {
         for word in &words {
@@ -34,7 +37,7 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
             tls.resize(addresses.len(), kind);
         }
     }
-    let has_native = options.native.text() != Some("0") || options.bypass.is_said();
+    let has_native = options.native.text() != Some("0") || options.bypass.parts().next().is_some();
     if addresses.is_empty() && !options.unix_socket.is_said() && !has_native && udp_port == 0 {
         return Err(options.port.wrong(
             "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol \
@@ -48,6 +51,13 @@ pub(super) fn unix_mode(option: &Value) -> Result<u32, UsageError> {
     let text = option.text().unwrap_or_default();
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| option.wrong(format!("'{text}' is no octal mode, 0 to 777")))
+}
+
+/// Returns the level of the log, 0 to 3.
+pub(super) fn verbosity(option: &Value) -> Result<u8, UsageError> {
+    let text = option.text().unwrap_or_default();
+    let level = text.parse::<u8>().map_err(|_| option.wrong(format!("'{text}' is no level, 0 to 3")));
+    level.map(|level| level.min(3))
 }
 
 pub(super) fn max_item_size(option: &Value, settings: &Settings) -> Result<usize, UsageError> {

@@ -26,7 +26,7 @@ pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
-pub use options::{Arguments, Options, Value, tables};
+pub use options::{Arguments, Options, Value, tabled_names, tables};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;

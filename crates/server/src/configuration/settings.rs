@@ -182,7 +182,7 @@ impl Settings {
             turn_requests_max: options.max_requests_per_event.number()? as u32,
             idle_timeout_ms: extended.number("idle_timeout").unwrap_or(0).saturating_mul(1000),
             backlog: options.listen_backlog.number()? as u32,
-            verbosity: options.verbose.parse::<u8>()?.min(3),
+            verbosity: checks::verbosity(&options.verbose)?,
             user: options.user.text().map(String::from),
             pidfile: options.pidfile.path()?,
             daemon: options.daemon.is_on()?,
@@ -287,7 +287,15 @@ impl Settings {
         options.max_item_size.set(exact(self.item_bytes_max));
         options.value_buffers.set(exact(self.value_buffer_bytes));
         options.semantics.set(self.semantics.name());
-        options.enable_ssl.set(self.tls.is_some());
+        if let Some(path) = &self.unix_socket {
+            options.unix_socket.set(path.display());
+        }
+        if let Some(auth) = &self.auth {
+            options.auth_file.set(auth.file.display());
+        }
+        if let Some(tls) = &self.tls {
+            tls.say(&self.extended, &mut options);
+        }
         match &self.native {
             Some(native) => options.native.set(native.port),
             None => options.native.clear(),

@@ -10,7 +10,9 @@ use micanite_engine::{Access, Semantics};
 use super::{Arguments, Options, Settings, UsageError};
 
 pub fn options(arguments: &str) -> Result<Options, String> {
-    parse(arguments).map(|arguments| arguments.options)
+    let mut options = parse(arguments)?.options;
+    options.split_port();
+    Ok(options)
 }
 
 fn parse(arguments: &str) -> Result<Arguments, String> {
@@ -349,6 +351,51 @@ fn names_are_unique_and_tables_fit() {
             assert_ne!(option.path, other.path);
             assert!(option.letter.is_none() || option.letter != other.letter, "{}", option.name);
         }
+    }
+}
+
+/// A port and a device were one option: a word of the command line leaves nothing of the environment's.
+#[test]
+fn the_command_line_replaces_the_whole_port_of_the_environment() {
+    for (arguments, environment, port, bypass) in [
+        ("-p 5", "tcp://10.0.0.1:11211", Some("5"), None),
+        ("-p 0", "11300 xdp:lo", Some("0"), None),
+        ("-p xdp:lo", "7", None, Some("xdp:lo")),
+        ("--bypass xdp:a", "7 xdp:b", Some("7"), Some("xdp:a")),
+        ("", "7 xdp:b", Some("7"), Some("xdp:b")),
+    ] {
+        let mut lower = Options::default();
+        lower.port.set(environment);
+        let mut both = parse(arguments).unwrap().options.join(lower);
+        both.split_port();
+        assert_eq!((both.port.text(), both.bypass.text()), (port, bypass), "{arguments} {environment}");
+    }
+}
+
+#[test]
+fn semantics_of_the_command_line_leave_an_eviction_policy_beside_the_file() {
+    let both = parse("--semantics cache --set eviction=lru").unwrap().options().unwrap();
+    assert_eq!(both.eviction.text(), Some("lru"));
+}
+
+#[test]
+fn an_address_that_is_empty_is_refused() {
+    for arguments in ["-l ,", "-l , -p 0 --native 5", "-l , -s /x -p 7"] {
+        let error = settings(arguments).unwrap_err();
+        assert!(error.contains("-l/--listen: it names no address"), "{arguments}: {error}");
+    }
+    assert!(settings("-p 127.0.0.1:5").unwrap_err().contains("-p/--port: '127.0.0.1:5' is no port"));
+}
+
+/// What is printed goes with further options, and stands by itself: with paths that hold everywhere.
+#[test]
+fn what_is_printed_takes_tls_and_has_absolute_paths() {
+    let printed = settings("").unwrap().options();
+    let tls = Settings::of(&options("--tls-cert /c").unwrap().or(printed), 3).unwrap();
+    assert!(tls.tls.is_some());
+    let relative = settings("-Z -o ssl_chain_cert=c.pem,ssl_key=k.pem").unwrap().options();
+    for option in [&relative.tls_cert, &relative.tls_key] {
+        assert!(option.text().unwrap().starts_with('/'), "{option:?}");
     }
 }
 

@@ -114,6 +114,22 @@ pub(super) fn tls(
     }))
 }
 
+impl TlsSettings {
+    /// Writes the options that lead to these settings, with absolute paths.
+    pub(super) fn say(&self, extended: &Extended, options: &mut Options) {
+        options.enable_ssl.set(true);
+        options.tls_cert.set(self.options.chain.display());
+        if let Some(key) = &self.options.key {
+            options.tls_key.set(key.display());
+        }
+        // It asks for certificates, unless a number of -o says otherwise.
+        let is_asked = self.verify_mode > 0 || extended.has("ssl_verify_mode");
+        if let Some(authorities) = self.options.client_authorities.as_ref().filter(|_| is_asked) {
+            options.tls_client_ca.set(authorities.display());
+        }
+    }
+}
+
 /// What is said of TLS without `-Z` is a mistake that nobody would notice: it would be served
 /// without encryption.
 fn refuse_without(

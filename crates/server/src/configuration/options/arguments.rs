@@ -29,7 +29,8 @@ impl Arguments {
     /// # Errors
     /// The file cannot be read, or has something in it that is no option.
     pub fn options(self) -> Result<Options, UsageError> {
-        let options = self.options.or(Options::of_set(&self.set)?).or(Options::of_environment()?);
+        let mut options = self.options.join(Options::of_set(&self.set)?).join(Options::of_environment()?);
+        options.split_port();
         match self.config {
             Some(path) => Ok(options.or(read(&path)?)),
             None => Ok(options),
@@ -63,7 +64,6 @@ impl FromArgMatches for Options {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.values_mut().into_iter().for_each(|value| value.take(matches));
-        self.split_port();
         Ok(())
     }
 }
@@ -79,7 +79,6 @@ impl Options {
             let option = options.find(name).map_err(|what| UsageError(format!("--set: {what}")))?;
             option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
         }
-        options.split_port();
         Ok(options)
     }
 
@@ -95,7 +94,6 @@ impl Options {
                 }
             }
         }
-        options.split_port();
         Ok(options)
     }
 }

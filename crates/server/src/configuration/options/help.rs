@@ -22,6 +22,13 @@ pub fn tables() -> String {
     text
 }
 
+/// Returns the long names of the options of [`tables`], for documents that list all options.
+pub fn tabled_names() -> Vec<String> {
+    let options = Options::default();
+    let tabled = options.values().into_iter().filter(|value| value.declared.is_tabled());
+    tabled.map(|value| value.declared.name.clone()).collect()
+}
+
 /// Writes a row of a table of two columns.
 fn row(text: &mut String, name: &str, help: &str) {
     const HELP_COLUMN: usize = 34;

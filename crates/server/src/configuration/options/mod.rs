@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
 pub use arguments::Arguments;
-pub use help::tables;
+pub use help::{tabled_names, tables};
 pub(super) use suggestion::did_you_mean;
 use value::Declaration;
 pub use value::{Kind, Value};
@@ -260,7 +260,24 @@ impl Options {
         })
     }
 
-    /// Takes from `other` what is not said here.
+    /// Takes from `other`, a lower source beside the file, what is not said here. A port of TCP and a device were
+    /// one option, `--port`, of which a higher source leaves nothing to a lower one.
+    pub(super) fn join(mut self, mut other: Self) -> Self {
+        if self.bypass.is_said() {
+            let ports = other.port.parts().filter(|word| !is_device(word)).map(String::from).collect();
+            other.port.set_words(ports);
+        }
+        self.take_unsaid(&other);
+        self
+    }
+
+    fn take_unsaid(&mut self, other: &Self) {
+        for (mine, theirs) in self.values_mut().into_iter().zip(other.values()) {
+            mine.or(theirs.clone());
+        }
+    }
+
+    /// Takes from `other`, the file, what is not said here.
     pub(super) fn or(mut self, mut other: Self) -> Self {
         if self.semantics.is_said() || self.disable_evictions.is_said() {
             // Whoever says here what is kept also decides on what goes with it.
@@ -268,19 +285,16 @@ impl Options {
             other.disable_evictions.clear();
             other.eviction.clear();
         }
-        for (mine, theirs) in self.values_mut().into_iter().zip(other.values()) {
-            mine.or(theirs.clone());
-        }
+        self.take_unsaid(&other);
         self
     }
 
-    /// Moves devices of `--port` to `--bypass`, which was one option with it; each source ends with this.
+    /// Moves devices of `--port` to `--bypass`, which was one option with it.
     pub(super) fn split_port(&mut self) {
-        let words: Vec<_> = self.port.words().iter().flat_map(|word| word.split_whitespace()).collect();
-        let (devices, mut ports): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.contains(':'));
+        let (devices, mut ports): (Vec<_>, Vec<_>) =
+            self.port.parts().map(String::from).partition(|word| is_device(word));
         self.bypass.extend(devices);
-        let port = ports.pop().map(String::from);
-        self.port.set_words(port.into_iter().collect());
+        self.port.set_words(ports.pop().into_iter().collect());
     }
 
     /// Says the defaults of those that are `wanted`.
@@ -292,4 +306,9 @@ impl Options {
     pub(super) fn make_paths_absolute(&mut self) {
         self.values_mut().into_iter().for_each(Value::make_absolute);
     }
+}
+
+/// Returns whether a word of `--port` names a device.
+fn is_device(word: &str) -> bool {
+    word.starts_with("xdp:") || word.starts_with("dpdk:")
 }

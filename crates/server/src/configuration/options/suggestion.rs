@@ -3,8 +3,10 @@
 /// Returns a question that names the nearest of these names, or nothing if none is near.
 pub fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let near = names.map(|known| (distance(name, known), known)).min();
+    // A section at the front makes no name alike.
+    let own_bytes = name.rsplit('.').next().unwrap_or(name).len();
     match near {
-        Some((distance, known)) if distance <= name.len().max(3) / 3 => format!("; did you mean '{known}'?"),
+        Some((distance, known)) if distance <= own_bytes / 3 => format!("; did you mean '{known}'?"),
         _ => String::new(),
     }
 }
@@ -34,6 +36,8 @@ mod tests {
             ("native.paylaod", "; did you mean 'native.payload'?"),
             ("prot", ""),
             ("ports", "; did you mean 'port'?"),
+            ("native.burst", ""),
+            ("o", ""),
             ("colour", ""),
         ] {
             assert_eq!(did_you_mean(name, names()), suggestion, "{name}");

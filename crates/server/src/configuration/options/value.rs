@@ -150,6 +150,11 @@ impl Declaration {
         !self.section.is_empty() && self.section != self.name
     }
 
+    /// Returns whether the help shows it in a table, not in the list.
+    pub fn is_tabled(&self) -> bool {
+        !self.is_hidden && (self.is_tuning() || self.heading == WITHOUT_EFFECT)
+    }
+
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Flag | Kind::Count)
     }
@@ -164,7 +169,7 @@ impl Declaration {
             .help(&self.help)
             .help_heading(self.heading)
             .hide_short_help(!self.is_common)
-            .hide(self.is_hidden || self.is_tuning() || self.heading == WITHOUT_EFFECT);
+            .hide(self.is_hidden || self.is_tabled());
         match self.kind {
             Kind::Count => argument.action(ArgAction::Count),
             Kind::Flag => argument
@@ -224,6 +229,11 @@ impl Value {
             words.drain(..words.len().saturating_sub(1));
         }
         self.words = words;
+    }
+
+    /// Returns the parts of all words: spaces separate them.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().flat_map(|word| word.split_whitespace())
     }
 
     /// Adds further words.
