@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use micanite::CommandLine;
+use micanite::{CommandLine, SOURCES};
+use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 const MANUAL: &str = "Micanite";
@@ -42,9 +43,19 @@ fn generate(directory: &Path) -> io::Result<()> {
     for shell in SHELLS {
         generate_to(shell, &mut command, "micanite", directory)?;
     }
-    let mut command = CommandLine::command().disable_help_subcommand(true);
+    let mut command = CommandLine::command().disable_help_subcommand(true).mut_subcommand("serve", list_all);
     command.build();
     page(directory, "micanite", &command)
+}
+
+/// Lists the options that `--help` shows in tables, which a page would fill as prose.
+fn list_all(serve: Command) -> Command {
+    let tabled = tabled_names();
+    let serve = serve.mut_args(|option| {
+        let is_tabled = tabled.iter().any(|name| option.get_id() == name.as_str());
+        if is_tabled { option.hide(false) } else { option }
+    });
+    serve.after_long_help(SOURCES)
 }
 
 /// A page for a command, and one for each of its subcommands.
