@@ -90,6 +90,8 @@ pub(crate) trait Item {
     fn store(&mut self);
     /// Stores another version, which expires when it would have.
     fn replace(&mut self);
+    /// Notes a new version that is not stored, because the cache has lost the item.
+    fn replace_absent(&mut self);
     fn delete(&mut self);
     /// Lets it live for its lifetime from now on, if it is there.
     fn touch(&mut self);
@@ -114,7 +116,8 @@ pub(crate) fn look_aside(kind: Kind, item: &mut impl Item) -> bool {
             true => item.store(),
             false => item.replace(),
         },
-        Kind::StoreIfAbsent | Kind::StoreIfPresent | Kind::Mark => {}
+        Kind::StoreIfPresent => item.replace_absent(),
+        Kind::StoreIfAbsent | Kind::Mark => {}
         Kind::Delete => item.delete(),
         Kind::Touch => {
             if item.set_lifetime() {
@@ -192,6 +195,8 @@ impl<C: Cache> Item for InCache<'_, '_, C> {
             self.cache.store(Stored { object, payload_bytes, key_bytes, expiry_s });
         }
     }
+
+    fn replace_absent(&mut self) {}
 
     fn delete(&mut self) {
         self.cache.delete(self.event.object());

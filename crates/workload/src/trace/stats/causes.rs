@@ -121,6 +121,13 @@ impl Item for KeyInCache<'_> {
         self.cache.set(self.hash, self.key_bytes, bytes, expires_s);
     }
 
+    /// Only this cache has lost the item: the server of the trace gives it its new lifetime.
+    fn replace_absent(&mut self) {
+        if self.lives() && self.set_lifetime() {
+            self.state.expires_s = self.end_s();
+        }
+    }
+
     fn delete(&mut self) {
         self.cache.delete(self.hash, self.key_bytes);
         // What nobody has stored is not deleted.
@@ -131,7 +138,7 @@ impl Item for KeyInCache<'_> {
 
     fn touch(&mut self) {
         let end_s = self.end_s();
-        if self.state.state == State::Stored && self.state.lives(self.now_s) {
+        if self.lives() {
             self.state.expires_s = end_s;
         }
         self.cache.touch(self.hash, self.key_bytes, end_s);
@@ -139,6 +146,11 @@ impl Item for KeyInCache<'_> {
 }
 
 impl KeyInCache<'_> {
+    /// Returns whether a cache that evicts nothing would have it.
+    fn lives(&self) -> bool {
+        self.state.state == State::Stored && self.state.lives(self.now_s)
+    }
+
     /// The second at which its life ends that begins now; 0 for never.
     fn end_s(&self) -> u32 {
         match self.state.expiry_s {
@@ -256,6 +268,40 @@ mod tests {
         };
         assert_eq!(ask(Operation::Set, 900), None);
         assert_eq!(ask(Operation::Get, 1000), Some(Read::Invalidation));
+    }
+
+    /// Returns the ends of the reads of a key that was stored at 0 s, for ten seconds, and evicted at 3 s.
+    fn reads_of_evicted(requests: &[(u64, Operation, Option<u32>)]) -> Vec<Read> {
+        let mut causes = MissCauses::new(64 << 20, 0.01).unwrap();
+        let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
+        causes.ask(&Request { expiry_s: Some(10), ..request(Operation::Set) }, 9, &mut state, 0);
+        for number in 10..10_000 {
+            let mut other = KeyState { payload_bytes: 1000, ..KeyState::default() };
+            causes.ask(&request(Operation::Set), number, &mut other, 3000);
+        }
+        let ask = |(time_s, operation, expiry_s): &(u64, Operation, _)| {
+            let request = Request { expiry_s: *expiry_s, ..request(*operation) };
+            causes.ask(&request, 9, &mut state, time_s * 1000)
+        };
+        requests.iter().filter_map(ask).collect()
+    }
+
+    #[test]
+    fn writes_to_evicted_items_renew_their_lifetimes() {
+        use Operation::{Append, Cas, Decrement, Get, Increment, Prepend, Replace};
+        use Read::{Capacity, Hit, Invalidation};
+        for operation in [Replace, Cas, Increment, Decrement] {
+            let told = [(5, operation, Some(100)), (50, Get, None), (149, Get, None), (150, Get, None)];
+            assert_eq!(reads_of_evicted(&told), [Capacity, Hit, Invalidation], "{operation:?}");
+            let not_told = [(5, operation, None), (9, Get, None)];
+            assert_eq!(reads_of_evicted(&not_told), [Capacity], "{operation:?}");
+            let too_late = [(10, operation, Some(100)), (50, Get, None), (59, Get, None), (60, Get, None)];
+            assert_eq!(reads_of_evicted(&too_late), [Invalidation, Hit, Invalidation], "{operation:?}");
+        }
+        for operation in [Append, Prepend] {
+            let told = [(5, operation, Some(100)), (50, Get, None)];
+            assert_eq!(reads_of_evicted(&told), [Invalidation], "{operation:?}");
+        }
     }
 
     #[test]
