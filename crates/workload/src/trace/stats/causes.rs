@@ -5,7 +5,7 @@ use micanite_engine::limits::VALUE_BYTES_MAX;
 
 use super::keys::{KeyState, State};
 use crate::trace::simulate::{EngineCache, Frame, Item, Kind, look_aside};
-use crate::trace::{Failure, Request};
+use crate::trace::{Failure, Operation, Outcome, Request};
 
 /// The second at which a simulation begins: 0 and 1 have a meaning as expiries.
 const FIRST_SECOND: u64 = 2;
@@ -65,6 +65,10 @@ impl MissCauses {
         state: &mut KeyState,
         since_ms: u64,
     ) -> Option<Read> {
+        // The item was there: that this cache has lost it shows in the next read.
+        if request.operation == Operation::Add && request.outcome == Outcome::Miss {
+            return None;
+        }
         let kind = Kind::of(request)?;
         let now_s = u32::try_from(since_ms / 1000 + FIRST_SECOND).unwrap_or(u32::MAX);
         self.cache.set_now(now_s);
@@ -163,7 +167,7 @@ impl KeyInCache<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Key, Operation, Outcome};
+    use crate::trace::Key;
 
     fn request(operation: Operation) -> Request<'static> {
         Request {
@@ -302,6 +306,16 @@ mod tests {
             let told = [(5, operation, Some(100)), (50, Get, None)];
             assert_eq!(reads_of_evicted(&told), [Invalidation], "{operation:?}");
         }
+    }
+
+    #[test]
+    fn refused_adds_store_nothing() {
+        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
+        let refused = Request { outcome: Outcome::Miss, ..request(Operation::Add) };
+        assert_eq!(causes.ask(&refused, 9, &mut state, 0), None);
+        let read = causes.ask(&request(Operation::Get), 9, &mut state, 0);
+        assert_eq!(read, Some(Read::Compulsory));
     }
 
     #[test]
