@@ -7,13 +7,24 @@ use nix::unistd::Pid;
 
 /// The CPUs that this process may use: one of each physical core first, then their siblings.
 pub fn allowed() -> Vec<usize> {
-    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    let cpus: Vec<_> = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect();
     let mut cores = HashSet::new();
     let (mut first, siblings): (Vec<_>, Vec<_>) =
-        cpus.into_iter().partition(|cpu| cores.insert(core_of(*cpu)));
+        usable().into_iter().partition(|cpu| cores.insert(core_of(*cpu)));
     first.extend(siblings);
     first
+}
+
+fn usable() -> Vec<usize> {
+    cpus_in(sched_getaffinity(Pid::from_raw(0)))
+}
+
+/// The CPUs in a set, in the kernel's order. CPU 0 alone if the kernel refuses to tell, as it does on a
+/// machine with more CPUs than a [`CpuSet`] holds.
+fn cpus_in(set: nix::Result<CpuSet>) -> Vec<usize> {
+    match set {
+        Ok(set) => (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect(),
+        Err(_) => vec![0],
+    }
 }
 
 /// The default number of workers: the physical cores that this process may use, fewer
@@ -64,5 +75,10 @@ mod tests {
         assert!((1..=cpus.len()).contains(&physical()));
         let pinned = std::thread::spawn(move || cpus.iter().all(|cpu| pin(*cpu) && allowed() == [*cpu]));
         assert!(pinned.join().unwrap());
+    }
+
+    #[test]
+    fn there_is_a_cpu_if_the_affinity_cannot_be_read() {
+        assert_eq!(cpus_in(Err(nix::errno::Errno::EINVAL)), [0]);
     }
 }
