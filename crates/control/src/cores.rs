@@ -1,6 +1,6 @@
 //! The CPUs that this process may use.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -12,6 +12,18 @@ pub fn allowed() -> Vec<usize> {
         usable().into_iter().partition(|cpu| cores.insert(core_of(*cpu)));
     first.extend(siblings);
     first
+}
+
+/// The same CPUs, those of each physical core together.
+pub fn by_core() -> Vec<Vec<usize>> {
+    let mut cores: Vec<Vec<usize>> = Vec::new();
+    let mut numbers = HashMap::new();
+    for cpu in usable() {
+        let number = *numbers.entry(core_of(cpu)).or_insert(cores.len());
+        cores.resize_with(cores.len().max(number + 1), Vec::new);
+        cores[number].push(cpu);
+    }
+    cores
 }
 
 fn usable() -> Vec<usize> {
@@ -30,9 +42,8 @@ fn cpus_in(set: nix::Result<CpuSet>) -> Vec<usize> {
 /// The default number of workers: the physical cores that this process may use, fewer
 /// where a control group allows less time.
 pub fn physical() -> usize {
-    let cores: HashSet<_> = allowed().into_iter().map(core_of).collect();
     let quota = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-    cores.len().min(quota).max(1)
+    by_core().len().min(quota).max(1)
 }
 
 /// The name of a core, equal for all its threads. Where the kernel does not tell, each CPU counts
@@ -80,5 +91,14 @@ mod tests {
     #[test]
     fn there_is_a_cpu_if_the_affinity_cannot_be_read() {
         assert_eq!(cpus_in(Err(nix::errno::Errno::EINVAL)), [0]);
+    }
+
+    #[test]
+    fn cores_have_all_cpus_that_may_be_used() {
+        let (mut cpus, mut of_cores) = (allowed(), by_core().concat());
+        cpus.sort_unstable();
+        of_cores.sort_unstable();
+        assert_eq!(of_cores, cpus);
+        assert!(by_core().iter().all(|core| !core.is_empty()));
     }
 }

@@ -19,8 +19,8 @@ mod tables;
 mod traces;
 
 use clap::{Args, Parser, Subcommand};
-use micanite_control::cores;
 
+use harness::cpus::Sides;
 use harness::system;
 use results::measurement::Measurement;
 
@@ -99,10 +99,10 @@ impl Common {
         self.case.is_empty() || self.case.iter().any(|text| case.contains(text.as_str()))
     }
 
-    /// Begins the measurement of a target, with the CPUs that it may use: this thread is pinned to the
-    /// last of them, at a real-time priority if that is permitted. Servers that are started later inherit
-    /// the priority.
-    pub fn begin(&self, target: &'static str) -> Result<(Measurement, Vec<usize>)> {
+    /// Begins the measurement of a target, with the CPUs of its server and of its client: this thread is
+    /// pinned to the client's, at a real-time priority if that is permitted. Servers that are started later
+    /// inherit the priority.
+    pub fn begin(&self, target: &'static str) -> Result<(Measurement, [usize; 2])> {
         let mut report = Measurement::new(target);
         report.note(system::cpu_model());
         if self.no_real_time {
@@ -110,18 +110,18 @@ impl Common {
         } else if !system::make_real_time() {
             report.note("no real-time priority: not permitted; figures vary more");
         }
-        let cpus = cores::allowed();
-        system::pin(cpus[cpus.len() - 1])?;
-        Ok((report, cpus))
+        let [server_cpu, client_cpu] = Sides::of_machine().first();
+        system::pin(client_cpu)?;
+        Ok((report, [server_cpu, client_cpu]))
     }
 
-    /// The same for a target with servers: their CPU, which is the first, and the client's.
+    /// Begins the measurement of a target with servers.
     pub fn begin_servers(&self, target: &'static str) -> Result<(Measurement, [usize; 2])> {
-        let (mut report, cpus) = self.begin(target)?;
-        if cpus.len() == 1 {
+        let (mut report, [server_cpu, client_cpu]) = self.begin(target)?;
+        if server_cpu == client_cpu {
             report.note("one CPU only: server and client share it");
         }
-        Ok((report, [cpus[0], cpus[cpus.len() - 1]]))
+        Ok((report, [server_cpu, client_cpu]))
     }
 }
 

@@ -46,14 +46,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.items.is_power_of_two() || options.items > 1 << 28 {
         return Err("--items must be a power of two, at most 2^28".into());
     }
-    let (mut report, cpus) = options.common.begin("engine")?;
+    // This thread is pinned from then on.
+    let cpus = micanite_control::cores::allowed();
+    let (mut report, [first, last]) = options.common.begin("engine")?;
     throughput::run(options, &mut report)?;
     parts::run(options, &mut report)?;
     overhead::run(options, &mut report)?;
     full_store::run(options, &mut report)?;
     backing::run(options, &mut report)?;
     cores::scaling::run(options, &cpus, &mut report)?;
-    if let [first, .., last] = cpus[..] {
+    if first != last {
         cores::mode_grid::run(options, &cpus, &mut report)?;
         let cpus = [first, last];
         cores::write_path::run(options, &cpus, &mut report)?;

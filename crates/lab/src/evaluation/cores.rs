@@ -7,14 +7,15 @@ use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::Side;
 use crate::Result;
+use crate::harness::cpus::Sides;
 use crate::harness::peers;
 use crate::results::measurement::Measurement;
 
 const ITEM_BYTES: usize = 16;
 
-/// Returns the numbers of workers to measure: each leaves as many cores for the client.
-fn workers(cpus: usize) -> Vec<usize> {
-    let most = (cpus / 2).max(1);
+/// Returns the numbers of workers to measure: each leaves as many CPUs for the client.
+fn workers(cpus: &Sides) -> Vec<usize> {
+    let most = cpus.server.len().min(cpus.client.len());
     let mut numbers: Vec<_> = std::iter::successors(Some(1), |number| Some(number * 2))
         .take_while(|number| *number < most)
         .collect();
@@ -22,16 +23,13 @@ fn workers(cpus: usize) -> Vec<usize> {
     numbers
 }
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &Sides, report: &mut Measurement) -> Result<()> {
     let name_of = |workers: usize| format!("cores of a server, {workers}");
     let numbers: Vec<_> =
-        workers(cpus.len()).into_iter().filter(|number| options.common.wants(&name_of(*number))).collect();
+        workers(cpus).into_iter().filter(|number| options.common.wants(&name_of(*number))).collect();
     for number in numbers {
-        let (server_cpus, client_cpus) = match cpus.len() {
-            1 => (cpus, cpus),
-            _ => (&cpus[..number], &cpus[cpus.len() - number..]),
-        };
-        let rounds = measure(options, &name_of(number), (server_cpus, client_cpus), report)?;
+        let cpus = (&cpus.server[..number], &cpus.client[..number]);
+        let rounds = measure(options, &name_of(number), cpus, report)?;
         rounds.report(&name_of(number), &RATES, report);
     }
     Ok(())
@@ -39,15 +37,15 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
 
 /// One worker and two, on two cores that the client's two threads have, too: of streams, since workers that
 /// wait for datagrams spin, which would count.
-pub(super) fn run_shared(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
-    let [first, .., last] = *cpus else {
+pub(super) fn run_shared(options: &Options, cpus: &Sides, report: &mut Measurement) -> Result<()> {
+    let shared = cpus.first();
+    if workers(cpus) != [1] || shared[0] == shared[1] {
         return Ok(());
-    };
+    }
     for number in [1, 2] {
         let name = format!("workers on the client's cores, {number}");
-        if cpus.len() < 4 && options.common.wants(&name) {
-            let cpus = [first, last];
-            let rounds = measure(options, &name, (&cpus[..number], &cpus), report)?;
+        if options.common.wants(&name) {
+            let rounds = measure(options, &name, (&shared[..number], &shared), report)?;
             let [per_core_second, _] = RATES;
             rounds.report(&name, &[per_core_second], report);
         }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::harness::cpus;
 use crate::harness::peers::{Binaries, Named};
 use crate::harness::system;
 use crate::results::measurement::Measurement;
@@ -68,8 +69,9 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Measurement::new("evaluation");
     report.note(system::cpu_model());
-    let cpus = micanite_control::cores::allowed();
-    if cpus.len() == 1 {
+    let of_sides = cpus::Sides::of_machine();
+    let cpus = of_sides.first();
+    if cpus[0] == cpus[1] {
         report.note("one CPU only: server and client share it");
     }
     // Real-time tasks are stopped for 50 ms of each second, which is half of a short turn, and all that a
@@ -81,8 +83,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     workloads::run(options, &cpus, &mut report)?;
     connections::run(options, &cpus, &mut report)?;
     parts::run(options, &cpus, &mut report)?;
-    cores::run(options, &cpus, &mut report)?;
-    cores::run_shared(options, &cpus, &mut report)?;
+    cores::run(options, &of_sides, &mut report)?;
+    cores::run_shared(options, &of_sides, &mut report)?;
     curves::run(options, &cpus, &mut report)?;
     batches::run(options, &cpus, &mut report)?;
     prefetch::run(options, &cpus, &mut report)?;

@@ -2,6 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `cpus.rs` | CPUs of servers and of their clients |
 //! | `launch.rs` | a program pinned to CPUs that ends with its parent |
 //! | `process.rs` | a started program: its log, waiting until it is ready, pausing, its end |
 //! | `namespace.rs` | network namespaces, and cables between them |
@@ -9,10 +10,11 @@
 //! | `in_process.rs` | a server in this process, without sockets |
 //! | `peers.rs` | binaries of other servers, and servers at addresses |
 //! | `filler.rs` | storing items over TCP before the clock runs |
-//! | `system.rs` | CPUs, priorities, CPU time of processes |
+//! | `system.rs` | pinning, priorities, CPU time of processes |
 //! | `allocator.rs`, `huge_pages.rs` | huge pages for the peers, and whether they got them |
 
 mod allocator;
+pub(crate) mod cpus;
 pub(crate) mod filler;
 pub(crate) mod huge_pages;
 pub(crate) mod in_process;

@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             report.value(&name, "the paper's ratio, 16 cores", "", &[ratio]);
         }
     }
-    system::pin(cpus[cpus.len() - 1])
+    Ok(())
 }
 
 /// Two workers' worth of a server, without sockets.

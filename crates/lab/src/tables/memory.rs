@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             measure(options, &cpus[cpus.len() - workers..], &wanted, report)?;
         }
     }
-    system::pin(cpus[cpus.len() - 1])
+    Ok(())
 }
 
 fn measure(

@@ -24,6 +24,7 @@ mod udp;
 use std::path::PathBuf;
 
 use clap::Args;
+use micanite_control::cores;
 use micanite_workload::Popularity;
 
 use crate::{Common, Result};
@@ -83,8 +84,10 @@ impl Load {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    // This thread is pinned from then on.
+    let all_cpus = cores::allowed();
     let (mut report, cpus) = options.common.begin("tables")?;
-    memory::run(options, &cpus, &mut report)?;
-    udp::run(options, &cpus, &mut report)?;
+    memory::run(options, &all_cpus, &mut report)?;
+    udp::run(options, cpus, &mut report)?;
     report.finish()
 }

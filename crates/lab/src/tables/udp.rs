@@ -14,7 +14,11 @@ use crate::results::measurement::Measurement;
 
 const WINDOW: usize = 256;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
+pub(super) fn run(
+    options: &Options,
+    [server_cpu, client_cpu]: [usize; 2],
+    report: &mut Measurement,
+) -> Result<()> {
     let mut cases = Vec::new();
     for load in Load::ALL {
         for (batch, fit) in [(0, "as many as fit"), (1, "1")] {
@@ -29,7 +33,6 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     if cases.is_empty() {
         return Ok(());
     }
-    let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);
     if server_cpu == client_cpu {
         report.note("one CPU only: server and client share it");
     }
