@@ -9,6 +9,10 @@ use std::sync::LazyLock;
 const BUILT: [&str; 4] = [".git", ".venv", "target", "fuzz/target"];
 /// Names of such folders, wherever they stand.
 const CACHES: [&str; 3] = ["__pycache__", ".pytest_cache", "node_modules"];
+/// A file in folders that a program fills and may empty, such as cargo's.
+const CACHE_TAG: &str = "CACHEDIR.TAG";
+/// Endings of the files that are checked before git tracks them. Others may be a developer's scratch.
+const SOURCES: [&str; 6] = [".rs", ".py", ".md", ".c", ".h", ".sh"];
 
 /// Files by path, relative to the root, with `/` between folders.
 pub struct Tree {
@@ -23,11 +27,11 @@ struct File {
 }
 
 impl Tree {
-    /// The repository of this crate: files that git tracks, and new ones that it does not ignore.
+    /// The repository of this crate: files that git tracks, and new sources that it does not ignore.
     pub fn repository() -> &'static Self {
         static REPOSITORY: LazyLock<Tree> = LazyLock::new(|| {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let paths = tracked(&root).unwrap_or_else(|reason| {
+            let paths = listed(&root).unwrap_or_else(|reason| {
                 println!(
                     "git lists no files ({reason}): every file outside of {BUILT:?} and {CACHES:?} is checked"
                 );
@@ -115,9 +119,29 @@ pub fn join(folder: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn tracked(root: &Path) -> Result<Vec<String>, String> {
-    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let output = Command::new("git").arg("-C").arg(root).args(arguments).output();
+/// Lists the files that git tracks, and new sources. A listing without `Cargo.toml` is of another repository,
+/// in which this tree lies.
+fn listed(root: &Path) -> Result<Vec<String>, String> {
+    let mut paths = git_lists(root, &["--cached"])?;
+    if !paths.iter().any(|path| path == "Cargo.toml") {
+        return Err("Cargo.toml is not among them".to_string());
+    }
+    let new = git_lists(root, &["--others", "--exclude-standard"])?;
+    paths.extend(new.into_iter().filter(|path| is_new_source(root, path)));
+    Ok(paths)
+}
+
+fn is_new_source(root: &Path, path: &str) -> bool {
+    let mut folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+    SOURCES.iter().any(|ending| path.ends_with(ending)) && !folders.any(|folder| is_cache(&root.join(folder)))
+}
+
+fn is_cache(folder: &Path) -> bool {
+    folder.join(CACHE_TAG).exists()
+}
+
+fn git_lists(root: &Path, which: &[&str]) -> Result<Vec<String>, String> {
+    let output = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).args(which).output();
     let output = output.map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
@@ -132,10 +156,11 @@ fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         match entry.file_type() {
-            Ok(kind)
-                if kind.is_dir() && !BUILT.contains(&path.as_str()) && !CACHES.contains(&name.as_str()) =>
-            {
-                walk(root, &path, paths);
+            Ok(kind) if kind.is_dir() => {
+                let is_skipped = BUILT.contains(&path.as_str()) || CACHES.contains(&name.as_str());
+                if !is_skipped && !is_cache(&entry.path()) {
+                    walk(root, &path, paths);
+                }
             }
             Ok(kind) if kind.is_file() => paths.push(path),
             _ => {}
@@ -158,6 +183,37 @@ fn walking_finds_what_git_tracks() {
     let missing: Vec<&str> =
         Tree::repository().paths().filter(|path| !paths.iter().any(|walked| walked == path)).collect();
     assert_eq!(missing, [""; 0]);
+}
+
+/// Returns an empty folder for a test.
+#[cfg(test)]
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn caches_and_scratch_files_are_not_checked() {
+    let root = scratch("tidy_caches");
+    std::fs::create_dir_all(root.join("built/debug")).unwrap();
+    std::fs::create_dir_all(root.join("src")).unwrap();
+    for path in ["built/CACHEDIR.TAG", "built/debug/generated.rs", "src/a.rs", "trace.bin"] {
+        std::fs::write(root.join(path), "").unwrap();
+    }
+    let is_checked = |path| is_new_source(&root, path);
+    assert_eq!(["built/debug/generated.rs", "trace.bin", "src/a.rs"].map(is_checked), [false, false, true]);
+    let mut walked = Vec::new();
+    walk(&root, "", &mut walked);
+    walked.sort();
+    assert_eq!(walked, ["src/a.rs", "trace.bin"]);
+}
+
+#[test]
+fn listings_of_another_repository_do_not_count() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert!(listed(&root.join("docs")).is_err());
 }
 
 #[test]
