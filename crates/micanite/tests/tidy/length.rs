@@ -12,16 +12,15 @@ const SOURCES: [&str; 5] = [".rs", ".py", ".c", ".h", ".sh"];
 /// Files with lines over [`COLUMNS_MAX`]; the size is their number.
 ///
 /// Checked are sources, scripts, the Makefile and documents. Not counted are the help behind `##` of a target
-/// of the Makefile; and of documents generated pages, tables, blocks of code and lines with a link.
+/// of the Makefile; and of documents generated pages, tables, blocks of code and targets of links.
 fn long_lines(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for (path, text) in tree.texts() {
-        let lines: Vec<(usize, &str)> = match path {
-            "Makefile" => numbered(text).map(|(at, line)| (at, line.split(" ## ").next().unwrap())).collect(),
+        let is_source = SOURCES.iter().any(|ending| path.ends_with(ending)) || is_script(path);
+        let lines = match path {
+            "Makefile" => numbered(text, |line| line.split(" ## ").next().unwrap_or_default()),
             _ if path.ends_with(".md") => markdown::prose(text),
-            _ if SOURCES.iter().any(|ending| path.ends_with(ending)) || is_script(path) => {
-                numbered(text).collect()
-            }
+            _ if is_source => numbered(text, |line| line),
             _ => continue,
         };
         let long: Vec<String> = lines
@@ -53,8 +52,8 @@ pub fn is_script(path: &str) -> bool {
     path.starts_with("scripts/") || path.starts_with(".ci/")
 }
 
-fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().map(|(index, line)| (index + 1, line))
+fn numbered(text: &str, part: impl Fn(&str) -> &str) -> Vec<(usize, String)> {
+    text.lines().enumerate().map(|(index, line)| (index + 1, part(line).to_string())).collect()
 }
 
 fn list(numbers: &[String]) -> String {

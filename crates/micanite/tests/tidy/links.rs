@@ -9,10 +9,10 @@ use super::verdict::{Offence, Verdict};
 fn dead_links(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for (page, text) in tree.texts_ending(&[".md"]) {
-        for (number, line) in markdown::outside_code(text) {
-            for target in markdown::targets(line) {
+        for line in markdown::lines(text) {
+            for target in markdown::targets(&line) {
                 if let Err(why) = follow(tree, page, &target) {
-                    let what = format!("line {number} links to {target}: {why}");
+                    let what = format!("line {} links to {target}: {why}", line.number);
                     offences.push(Offence { place: page.to_string(), size: 1, what });
                 }
             }
@@ -34,7 +34,7 @@ fn follow(tree: &Tree, page: &str, target: &str) -> Result<(), &'static str> {
         path => tree::join(tree::folder(page), path).ok_or("outside of the repository")?,
     };
     if !tree.contains(&path) && !tree.has_folder(&path) {
-        return Err("no such file");
+        return Err("no such file, or git does not track it");
     }
     match (anchor, tree.text(&path)) {
         (Some(anchor), Some(text)) if !markdown::anchors(text).iter().any(|known| known == anchor) => {
@@ -50,8 +50,8 @@ fn follow(tree: &Tree, page: &str, target: &str) -> Result<(), &'static str> {
 fn stale_paths(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for (page, text) in tree.texts_ending(&[".md"]).filter(|(page, _)| *page != "CHANGELOG.md") {
-        for (number, line) in markdown::outside_code(text) {
-            for span in markdown::spans(line).1.into_iter().filter(|span| is_source_path(span)) {
+        for markdown::Line { number, code, .. } in markdown::lines(text) {
+            for span in code.into_iter().filter(|span| is_source_path(span)) {
                 let behind = format!("/{span}");
                 if !tree.paths().any(|path| path == span || path.ends_with(&behind)) {
                     let what = format!("line {number} names `{span}`, which is no file");

@@ -16,8 +16,8 @@ fn unreached_pages(tree: &Tree) -> Vec<Offence> {
         pages().filter(|path| tree::folder(path).is_empty()).map(str::to_string).collect();
     let mut reached: BTreeSet<String> = open.iter().cloned().collect();
     while let Some(page) = open.pop() {
-        let lines = tree.text(&page).into_iter().flat_map(markdown::outside_code);
-        for target in lines.flat_map(|(_, line)| markdown::targets(line)) {
+        let lines = tree.text(&page).into_iter().flat_map(markdown::lines);
+        for target in lines.flat_map(|line| markdown::targets(&line)) {
             let path = target.split('#').next().unwrap_or_default();
             let Some(path) = tree::join(tree::folder(&page), path) else {
                 continue;
