@@ -36,6 +36,9 @@ mod provider;
 mod shim;
 mod transfer;
 
+/// Says whether this build has the feature.
+pub const IS_BUILT: bool = cfg!(feature = "libfabric");
+
 pub use address::FabricAddress;
 pub use domain::version;
 pub use endpoint::Endpoint;

@@ -120,8 +120,16 @@ pub struct Built {
     pub xdp: Result<(), String>,
     /// DPDK's version, or what was missing.
     pub dpdk: Result<String, String>,
-    /// libfabric, or what was missing.
-    pub fabric: Result<Fabric, String>,
+    pub fabric: Result<Fabric, NoFabric>,
+}
+
+/// Reason why there is no libfabric.
+#[derive(Clone, Debug)]
+pub enum NoFabric {
+    /// The program was built without the feature.
+    NotBuilt,
+    /// The library cannot be loaded, with the loader's words.
+    NotLoaded(String),
 }
 
 /// libfabric, and what this machine has of it.

@@ -3,7 +3,7 @@
 use micanite_fabric::PROVIDERS;
 use micanite_net::{dpdk, xdp};
 
-use crate::doctor::facts::{Built, Fabric};
+use crate::doctor::facts::{Built, Fabric, NoFabric};
 
 /// Lists what the build has found.
 pub fn built() -> Built {
@@ -17,8 +17,11 @@ pub fn built() -> Built {
     }
 }
 
-fn fabric() -> Result<Fabric, String> {
-    let version = micanite_fabric::version().map_err(|_| "without the feature libfabric")?;
+fn fabric() -> Result<Fabric, NoFabric> {
+    let version = micanite_fabric::version().map_err(|error| match micanite_fabric::IS_BUILT {
+        true => NoFabric::NotLoaded(error),
+        false => NoFabric::NotBuilt,
+    })?;
     let providers = PROVIDERS.iter().map(|provider| (provider, provider.probe())).collect();
     Ok(Fabric { version, providers })
 }

@@ -2,7 +2,7 @@
 
 use micanite_fabric::{Progress, Provider};
 
-use crate::doctor::facts::Facts;
+use crate::doctor::facts::{Facts, NoFabric};
 use crate::doctor::report::{Section, State};
 
 /// Lists the providers, and what each promises.
@@ -18,9 +18,12 @@ pub fn fabric(facts: &Facts) -> Section {
                 }
             }
         }
-        Err(reason) => section.say_with(
+        Err(NoFabric::NotLoaded(error)) => {
+            section.say_with(State::Note, error.clone(), ["apt-get install libfabric1".into()]);
+        }
+        Err(NoFabric::NotBuilt) => section.say_with(
             State::Note,
-            format!("this program was built without it: {reason}"),
+            "this program was built without it: without the feature libfabric",
             ["apt-get install libfabric-dev pkg-config && cargo build --release --features libfabric".into()],
         ),
     }

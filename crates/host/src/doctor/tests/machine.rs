@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use micanite_fabric::{PROVIDERS, Provider};
 use micanite_net::netlink::{Attached, XdpMode};
 
-use crate::doctor::facts::{Built, Fabric, Facts, Trial, Tried};
+use crate::doctor::facts::{Built, Fabric, Facts, NoFabric, Trial, Tried};
 use crate::doctor::gather;
 use crate::doctor::gather::interfaces::{self, Netlink};
 use crate::machine::Machine;
@@ -63,13 +63,13 @@ impl Recorded {
 }
 
 /// A build with a version has every provider, a machine of ours has no device for them.
-fn fabric(version: Option<String>) -> Result<Fabric, String> {
+fn fabric(version: Option<String>) -> Result<Fabric, NoFabric> {
     let probed = |provider: &'static Provider| match provider.needs_device {
         true => (provider, Err("there is no such device".to_owned())),
         false => (provider, Ok(())),
     };
     let providers = PROVIDERS.iter().map(probed).collect();
-    version.map(|version| Fabric { version, providers }).ok_or("without the feature libfabric".into())
+    version.map(|version| Fabric { version, providers }).ok_or(NoFabric::NotBuilt)
 }
 
 impl Drop for Recorded {

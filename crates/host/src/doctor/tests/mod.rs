@@ -4,6 +4,7 @@
 
 mod machine;
 
+use super::facts::NoFabric;
 use super::report::{Finding, Report, State};
 use super::{judge, print};
 use machine::Recorded;
@@ -162,6 +163,16 @@ fn a_build_says_which_providers_of_one_sided_reads_it_has() {
     for report in [&without, &with] {
         finding(report, "fabric", "the server does not serve over a fabric yet");
     }
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_not_a_build_without_it() {
+    let mut facts = Recorded::new("metal").facts();
+    let error = "libfabric cannot be loaded (Debian: libfabric1): libfabric.so.1: cannot open";
+    facts.built.fabric = Err(NoFabric::NotLoaded(error.into()));
+    let report = judge::judge(&facts);
+    assert_eq!(finding(&report, "fabric", error).commands, ["apt-get install libfabric1"]);
+    assert!(!print::text(&report).contains("without the feature"));
 }
 
 #[test]
