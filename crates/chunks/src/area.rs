@@ -80,6 +80,14 @@ impl Area {
         self.word_of(offset, VERSION).store(0, Relaxed);
     }
 
+    /// Makes a chunk dead whose bytes may be those of a value of the page's previous class.
+    pub(crate) fn carve(&self, offset: usize) {
+        // A reader of that value that sees the 0 sees the kill of its chunk, too, when it then reads the
+        // header a second time.
+        fence(Release);
+        self.kill(offset);
+    }
+
     /// Publishes what [`Area::fill`] wrote.
     pub(crate) fn publish(&self, offset: usize, version: u64) {
         self.word_of(offset, VERSION).store(version, Release);

@@ -99,8 +99,7 @@ impl Table {
         let slot = carving * self.slots_per_page + page.carved;
         page.carved += 1;
         page.present += 1;
-        // The bytes of a value of the page's previous class may be here.
-        self.area.kill(self.offset(slot));
+        self.area.carve(self.offset(slot));
         Some(slot)
     }
 
