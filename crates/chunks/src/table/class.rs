@@ -16,6 +16,8 @@ pub struct Class {
     pub living: List,
     /// Number of dying chunks, without those of the page that is being emptied.
     pub dying: u32,
+    /// Loads that found no chunk since a class last won a page.
+    pub failures: u32,
 }
 
 impl Class {
@@ -42,6 +44,7 @@ impl Class {
             free: List::EMPTY,
             living: List::EMPTY,
             dying: 0,
+            failures: 0,
         }
     }
 }

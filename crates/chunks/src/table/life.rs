@@ -61,7 +61,7 @@ impl Table {
         self.bury(work.buried, host);
         self.empty_page(&mut work, host);
         let slot = self.free_slot(class);
-        self.evict_ahead(class, &mut work, host);
+        self.evict_ahead(class, u32::from(slot.is_none()), &mut work, host);
         let Some(slot) = slot else {
             self.counters.no_space += 1;
             self.choose_page_to_empty(class);

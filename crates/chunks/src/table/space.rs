@@ -1,13 +1,16 @@
 //! Space: free chunks, leases of dead ones, eviction, and pages that change their class.
 
-use super::class::Page;
+use super::class::{Class, Page};
 use super::slots::{NONE, State};
 use super::{Host, Table};
 
 /// Pages that one search for the emptiest looks at.
 const PAGES_SEARCHED_MAX: usize = 64;
-/// Part of a class that is kept free or dying.
+/// Part of a class that is kept free or dying. A class with fewer chunks evicts when a load finds none.
 const SPARE_PART: u32 = 16;
+/// Loads that find no chunk, after which a class may get a further page. At least as many as a page has
+/// chunks.
+const FAILURES_MIN: u32 = 64;
 
 /// Work that a call may do. What is left waits for the next call.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,7 @@ impl Table {
         self.empty_page(&mut work, host);
         for _ in 0..self.classes.len() {
             self.next_class = (self.next_class + 1) % self.classes.len();
-            self.evict_ahead(self.next_class, &mut work, host);
+            self.evict_ahead(self.next_class, 0, &mut work, host);
         }
     }
 
@@ -116,15 +119,22 @@ impl Table {
         self.classes[class].pages += 1;
     }
 
-    /// Evicts while too few chunks of the class are free or dying, so that a load finds one a lease later.
-    pub(super) fn evict_ahead(&mut self, class: usize, work: &mut Work, host: &mut impl Host) {
+    /// Evicts while too few chunks of the class are free or dying, at least so many, so that a load finds one
+    /// a lease later.
+    pub(super) fn evict_ahead(
+        &mut self,
+        class: usize,
+        spare_min: u32,
+        work: &mut Work,
+        host: &mut impl Host,
+    ) {
         while work.evicted > 0 && self.free_pages.is_empty() {
             let spare = self.uncarved(class) + self.classes[class].free.count + self.classes[class].dying;
             let all = self.classes[class].pages * self.classes[class].chunks_per_page;
             let Some(victim) = self.classes[class].living.last() else {
                 return;
             };
-            if spare >= (all / SPARE_PART).max(1) || !self.evict(victim, work, host) {
+            if spare >= (all / SPARE_PART).max(spare_min) || !self.evict(victim, work, host) {
                 return;
             }
             work.evicted -= 1;
@@ -147,19 +157,31 @@ impl Table {
         true
     }
 
-    /// Begins to empty the page of another class with the fewest living chunks, for a class without a page.
-    /// One page at a time.
+    /// Begins to empty the page of another class with the fewest living chunks, for a class without a page,
+    /// or one whose loads keep failing. One page at a time.
     pub(super) fn choose_page_to_empty(&mut self, class: usize) {
-        if self.emptying.is_some() || self.classes[class].pages > 0 {
+        let wanting = &mut self.classes[class];
+        wanting.failures = wanting.failures.saturating_add(1);
+        let (has_page, failures) = (wanting.pages > 0, wanting.failures);
+        let is_early = has_page && failures < wanting.chunks_per_page.max(FAILURES_MIN);
+        if self.emptying.is_some() || is_early {
             return;
         }
         let count = self.pages.len();
         let searched = (0..count.min(PAGES_SEARCHED_MAX)).map(|step| (self.next_page + step) % count);
-        let others = searched.filter(|page| self.pages[*page].class != NONE);
-        let Some(page) = others.min_by_key(|page| self.pages[*page].living) else {
+        let others = searched.filter(|page| {
+            let owner = self.pages[*page].class;
+            // A class that fails half as often, or would be left without a page, would want it back.
+            let may_give = |from: &Class| !has_page || (from.pages > 1 && from.failures < failures / 2);
+            owner != class as u32 && self.classes.get(owner as usize).is_some_and(may_give)
+        });
+        let found = others.min_by_key(|page| self.pages[*page].living);
+        self.next_page = (self.next_page + PAGES_SEARCHED_MAX) % count;
+        self.classes[class].failures = 0;
+        let Some(page) = found else {
             return;
         };
-        self.next_page = (self.next_page + PAGES_SEARCHED_MAX) % count;
+        self.classes.iter_mut().for_each(|class| class.failures = 0);
         self.pages[page].is_emptied = true;
         let Page { class: from, dying, .. } = self.pages[page];
         let from = &mut self.classes[from as usize];
@@ -197,7 +219,7 @@ impl Table {
             return;
         }
         self.counters.pages_emptied += 1;
-        if self.classes[emptying.class].pages == 0 {
+        if self.uncarved(emptying.class) == 0 {
             self.assign(emptying.page, emptying.class);
         } else {
             self.pages[emptying.page as usize] = Page::FREE;

@@ -160,3 +160,67 @@ fn the_upkeep_frees_and_evicts_without_requests() {
     assert!(dying > 0 && table.usage().dying == 0);
     table.check(0);
 }
+
+#[test]
+fn the_only_chunk_of_a_class_stays_until_a_load_finds_none() {
+    let area = area_of(0, 4096, 1);
+    let (mut table, mut host) = (table_of(&area, 0, Policy::Lru), TestHost::default());
+    let long = [1; 4000];
+    load(&mut table, &mut host, &item(1, b"a", &long)).unwrap();
+    table.upkeep(&mut host);
+    assert_eq!((table.usage().living, table.counters().evicted), (1, 0));
+    assert_eq!(load(&mut table, &mut host, &item(2, b"b", &long)), None);
+    assert_eq!((table.usage().living, table.counters().evicted), (0, 1));
+    host.now_ns += WAIT_NS + 1;
+    assert!(load(&mut table, &mut host, &item(2, b"b", &long)).is_some());
+    table.upkeep(&mut host);
+    assert_eq!((table.usage().living, table.counters().evicted), (1, 1));
+    table.check(0);
+}
+
+#[test]
+fn a_class_whose_loads_keep_failing_gets_a_further_page_but_no_last_one() {
+    let area = area_of(0, PAGE_BYTES, 3);
+    let (mut table, mut host) = (table_of(&area, 0, Policy::Lru), TestHost::default());
+    assert_eq!(load_numbered(&mut table, &mut host, 0..128), 128);
+    let load_long = |number: u32, table: &mut Table, host: &mut TestHost| {
+        let key = number.to_le_bytes();
+        load(table, host, &item(hash_of(number), &key, &[1; 4000])).is_some()
+    };
+    assert!((1000..1004).all(|number| load_long(number, &mut table, &mut host)));
+    // Few failures move no page.
+    assert!((2000..2060).all(|number| !load_long(number, &mut table, &mut host)));
+    assert_eq!(table.usage().living, 128 + 3);
+    assert!((3000..3010).all(|number| !load_long(number, &mut table, &mut host)));
+    table.check(0);
+    host.now_ns += WAIT_NS + 1;
+    table.upkeep(&mut host);
+    host.now_ns += WAIT_NS + 1;
+    table.upkeep(&mut host);
+    assert_eq!(table.counters().pages_emptied, 1);
+    // The further page, and the chunk that the failures had evicted. The other class has 4 spare chunks.
+    assert!((4000..4005).all(|number| load_long(number, &mut table, &mut host)));
+    assert_eq!(table.usage().living, 60 + 8);
+    for number in 5000..5300 {
+        load_long(number, &mut table, &mut host);
+    }
+    assert_eq!(table.counters().pages_emptied, 1);
+    table.check(0);
+}
+
+/// Two classes that both want more keep what they have.
+#[test]
+fn a_page_does_not_leave_a_class_that_fails_as_often() {
+    let area = area_of(0, PAGE_BYTES, 4);
+    let (mut table, mut host) = (table_of(&area, 0, Policy::Lru), TestHost::default());
+    for round in 0..1000_u32 {
+        for value_bytes in [3000, 6000] {
+            let number = round << 16 | value_bytes as u32;
+            let value = vec![1; value_bytes];
+            load(&mut table, &mut host, &item(hash_of(number), &number.to_le_bytes(), &value));
+        }
+    }
+    assert!(table.counters().no_space > 1900);
+    assert_eq!(table.counters().pages_emptied, 0);
+    table.check(0);
+}
