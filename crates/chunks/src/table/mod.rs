@@ -126,10 +126,11 @@ pub struct Table {
 
 impl Table {
     /// Makes the table of a partition of a new area. Returns `None` if there is no such partition, or if it
-    /// has more chunks than 32 bits count. An area has one table for each partition.
+    /// has more chunks than 32 bits count, or if the lease is 0, as no read ends within it. An area has one
+    /// table for each partition.
     pub fn new(area: &Area, partition: usize, config: Config) -> Option<Self> {
         let geometry = area.geometry();
-        if partition >= geometry.partitions() {
+        if partition >= geometry.partitions() || config.lease_ns == 0 {
             return None;
         }
         let pages = geometry.pages_of(partition);

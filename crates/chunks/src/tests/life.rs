@@ -269,3 +269,11 @@ fn entries_beyond_the_pages_have_no_ranges() {
         assert_eq!(ranges(offset, bytes), None, "{offset} {bytes}");
     }
 }
+
+#[test]
+fn a_lease_of_no_time_is_refused() {
+    let area = area_of(0, 4096, 1);
+    let config = |lease_ns| Config { policy: Policy::Lru, lease_ns };
+    assert!(Table::new(&area, 0, config(0)).is_none());
+    assert!(Table::new(&area, 0, config(1)).is_some());
+}
