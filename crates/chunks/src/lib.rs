@@ -23,4 +23,4 @@ mod tests;
 
 pub use area::{Area, Item};
 pub use layout::{Entry, Geometry};
-pub use table::{Chunk, Config, Counters, Host, Policy, Table, Taken, Usage};
+pub use table::{Chunk, Config, CopyBack, Counters, Host, Policy, Table, Taken, Usage};

@@ -36,8 +36,17 @@ pub trait Host {
     fn now_ns(&mut self) -> u64;
 
     /// Takes the value of a dirty chunk, which still lives, into the data memory, or drops it. Afterwards the
-    /// chunk is killed, or clean. A call of the table copies back at most one chunk.
-    fn copy_back(&mut self, area: &Area, chunk: &Chunk);
+    /// chunk is killed, or, if its value was kept, clean. A call of the table copies back at most one chunk.
+    fn copy_back(&mut self, area: &Area, chunk: &Chunk) -> CopyBack;
+}
+
+/// Fate of the value of a dirty chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyBack {
+    /// The data memory has it.
+    Kept,
+    /// Nobody has it: no client may read it any more.
+    Dropped,
 }
 
 /// Order of eviction.
@@ -82,6 +91,8 @@ pub struct Counters {
     /// Evictions of chunks whose bucket of the index was full. They count as evicted, too.
     pub crowded_out: u64,
     pub copied_back: u64,
+    /// Dirty chunks whose value the host dropped.
+    pub dropped: u64,
     pub pages_emptied: u64,
     pub voids: u64,
 }
@@ -285,8 +296,8 @@ impl Table {
         self.area.set_flush(self.partition, second.map_or(0, u64::from));
     }
 
-    /// Copies a dirty chunk back, which then lives on, clean. Searches a bounded part of the index. Returns
-    /// whether a dirty chunk is left.
+    /// Copies a dirty chunk back, which then lives on, clean, or dies if its value was dropped. Searches a
+    /// bounded part of the index. Returns whether a dirty chunk is left.
     pub fn copy_back_next(&mut self, host: &mut impl Host) -> bool {
         for _ in 0..BUCKETS_SEARCHED_MAX.min(self.index.buckets()) {
             if self.dirty == 0 {
@@ -298,15 +309,23 @@ impl Table {
                 continue;
             };
             let chunk = self.chunk(slot);
-            self.copy_back(&chunk, host);
-            self.set_dirty(&chunk, false);
+            match self.copy_back(&chunk, host) {
+                CopyBack::Kept => {
+                    self.set_dirty(&chunk, false);
+                }
+                CopyBack::Dropped => self.kill_slot(slot, host),
+            }
             break;
         }
         self.dirty != 0
     }
 
-    fn copy_back(&mut self, chunk: &Chunk, host: &mut impl Host) {
-        host.copy_back(&self.area, chunk);
-        self.counters.copied_back += 1;
+    fn copy_back(&mut self, chunk: &Chunk, host: &mut impl Host) -> CopyBack {
+        let fate = host.copy_back(&self.area, chunk);
+        match fate {
+            CopyBack::Kept => self.counters.copied_back += 1,
+            CopyBack::Dropped => self.counters.dropped += 1,
+        }
+        fate
     }
 }

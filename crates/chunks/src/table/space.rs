@@ -150,7 +150,8 @@ impl Table {
             }
             work.copied_back -= 1;
             let chunk = self.chunk(slot);
-            self.copy_back(&chunk, host);
+            // Whatever its fate: the chunk dies below.
+            let _ = self.copy_back(&chunk, host);
         }
         self.counters.evicted += 1;
         self.kill_slot(slot, host);

@@ -64,7 +64,9 @@ fn the_clock_is_read_after_the_kill() {
             self.2 += 1;
             0
         }
-        fn copy_back(&mut self, _: &Area, _: &Chunk) {}
+        fn copy_back(&mut self, _: &Area, _: &Chunk) -> CopyBack {
+            CopyBack::Kept
+        }
     }
     let (area, mut table, mut host) = one_page(4096);
     let entry = load(&mut table, &mut host, &item(9, b"key", b"value")).unwrap();
@@ -267,6 +269,25 @@ fn entries_beyond_the_pages_have_no_ranges() {
         (first, u32::MAX),
     ] {
         assert_eq!(ranges(offset, bytes), None, "{offset} {bytes}");
+    }
+}
+
+/// A clean chunk without the value in the data memory would give clients what the server does not have.
+#[test]
+fn a_dropped_value_dies_with_its_chunk_and_a_kept_one_stays_clean() {
+    for drops in [false, true] {
+        let (area, mut table, mut host) = one_page(4096);
+        host.drops = drops;
+        let entry = load(&mut table, &mut host, &item(1, b"a", b"newest")).unwrap();
+        assert!(table.set_dirty(&table.find(KeyHash(1), b"a").unwrap(), true));
+        assert!(!table.copy_back_next(&mut host));
+        assert_eq!(host.copied_back, [entry]);
+        let is_clean = table.find(KeyHash(1), b"a").map(|chunk| !chunk.is_dirty);
+        assert_eq!(is_clean, (!drops).then_some(true));
+        assert_eq!(read(&area, 1, b"a", entry).is_ok(), !drops);
+        let counters = table.counters();
+        assert_eq!((counters.copied_back, counters.dropped), (u64::from(!drops), u64::from(drops)));
+        table.check(0);
     }
 }
 

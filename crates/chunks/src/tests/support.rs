@@ -20,6 +20,8 @@ pub const WAIT_NS: u64 = LEASE_NS / 100 * 103;
 pub struct TestHost {
     pub now_ns: u64,
     pub copied_back: Vec<Entry>,
+    /// It drops what it is to copy back.
+    pub drops: bool,
 }
 
 impl Host for TestHost {
@@ -27,10 +29,11 @@ impl Host for TestHost {
         self.now_ns
     }
 
-    fn copy_back(&mut self, area: &Area, chunk: &Chunk) {
+    fn copy_back(&mut self, area: &Area, chunk: &Chunk) -> CopyBack {
         assert!(chunk.is_dirty);
         assert_eq!(area.header(chunk.entry).map(|header| header.version), Some(chunk.entry.version));
         self.copied_back.push(chunk.entry);
+        if self.drops { CopyBack::Dropped } else { CopyBack::Kept }
     }
 }
 

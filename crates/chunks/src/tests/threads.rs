@@ -23,7 +23,7 @@ impl Host for Clock {
         self.0.elapsed().as_nanos() as u64
     }
 
-    fn copy_back(&mut self, _: &Area, _: &Chunk) {
+    fn copy_back(&mut self, _: &Area, _: &Chunk) -> CopyBack {
         unreachable!("nothing is dirty");
     }
 }
