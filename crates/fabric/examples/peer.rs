@@ -7,6 +7,7 @@
 //! | a greeting | the area: key, base and length |
 //! | `away` | `leaving`; then it stays out of the library until a line arrives on its standard input |
 //! | `close` | `closed`, after it has closed the area |
+//! | `forget` | `forgotten`; the sender is a stranger from then on |
 //! | `check` | `same` or `changed`: the contents of the area |
 //! | anything else | the same bytes |
 
@@ -27,6 +28,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const RECEIVES: usize = 4;
 /// Longer than any test waits for a reply, so that a missed wake-up is noticed.
 const SLEEP_MS: u16 = 60_000;
+const FORGOTTEN: &[u8] = b"forgotten";
 
 struct Server {
     endpoint: Endpoint,
@@ -106,6 +108,7 @@ impl Server {
                 self.area = None;
                 b"closed".to_vec()
             }
+            b"forget" => FORGOTTEN.to_vec(),
             b"check" => {
                 let is_same = |word: usize| self.region.word(word).load(Ordering::Relaxed) == word as u64;
                 let same = (0..self.region.words()).all(is_same);
@@ -122,6 +125,9 @@ impl Server {
             };
             buffer[..reply.len()].copy_from_slice(&reply);
             let Err(unposted) = self.endpoint.send(peer, buffer, reply.len(), 0) else {
+                if reply == FORGOTTEN {
+                    self.endpoint.forget(peer);
+                }
                 continue;
             };
             self.spare.push(unposted.buffer);

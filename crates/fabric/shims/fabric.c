@@ -277,11 +277,6 @@ int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uin
 	return inserted == 1 ? 0 : FI_EADDRNOTAVAIL;
 }
 
-int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer)
-{
-	return -fi_av_remove(fabric->av, &peer, 1, 0);
-}
-
 int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_t bytes, int is_remote,
 			     uint64_t wanted_key, struct micanite_fabric_registration *registration)
 {

@@ -59,7 +59,6 @@ int micanite_fabric_shut(struct micanite_fabric *fabric);
 void micanite_fabric_close(struct micanite_fabric *fabric);
 
 int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uint64_t *peer);
-int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer);
 
 int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_t bytes, int is_remote,
 			     uint64_t wanted_key, struct micanite_fabric_registration *registration);

@@ -17,8 +17,8 @@ use crate::shim::{
     ShimCompletion, ShimFabric, ShimFacts, ShimMemory, ShimOptions, ShimRegistration, micanite_fabric_close,
     micanite_fabric_error, micanite_fabric_insert, micanite_fabric_load, micanite_fabric_may_sleep,
     micanite_fabric_open, micanite_fabric_poll, micanite_fabric_probe, micanite_fabric_read,
-    micanite_fabric_receive, micanite_fabric_register, micanite_fabric_remove, micanite_fabric_send,
-    micanite_fabric_shut, micanite_fabric_unregister, micanite_fabric_version,
+    micanite_fabric_receive, micanite_fabric_register, micanite_fabric_send, micanite_fabric_shut,
+    micanite_fabric_unregister, micanite_fabric_version,
 };
 use crate::transfer::{Action, EndpointOptions};
 
@@ -209,24 +209,12 @@ impl Domain {
         if result == 0 { Ok(peer) } else { Err(Error::from_number(result)) }
     }
 
-    /// Removes a peer.
-    ///
-    /// # Safety
-    /// It was inserted, and is removed once. Only the owner of the endpoint calls this, before it is shut.
-    pub(crate) unsafe fn remove(&self, peer: u64) -> Result<(), Error> {
-        // SAFETY: as the caller says.
-        match unsafe { micanite_fabric_remove(self.fabric.as_ptr(), peer) } {
-            0 => Ok(()),
-            number => Err(Error::from_number(number)),
-        }
-    }
-
     /// Starts a transfer.
     ///
     /// # Safety
     /// The slot is below `transfers_max` and has no transfer. The place is registered memory of this domain
     /// that is neither accessed nor freed until the slot's transfer has finished or the endpoint is shut. The
-    /// peer was inserted and not removed. Only the owner of the endpoint calls this, before it is shut.
+    /// peer was inserted. Only the owner of the endpoint calls this, before it is shut.
     pub(crate) unsafe fn start(&self, slot: u32, place: Place<'_>, action: Action) -> Result<(), Error> {
         let (fabric, memory) = (self.fabric.as_ptr(), place.registration.memory.as_ptr());
         let (start, bytes) = (place.start.cast(), place.bytes);

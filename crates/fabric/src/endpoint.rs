@@ -283,22 +283,14 @@ impl Endpoint {
     fn introduce(domain: &Domain, peers: &mut Peers, name: &[u8]) -> Result<Peer, Error> {
         // SAFETY: a greeting's name has the form of this endpoint's own, which is the provider's. The
         // endpoint's owner calls this.
-        let place = unsafe { domain.insert(name) }?;
-        peers.add(place).inspect_err(|_| {
-            // SAFETY: it was inserted above, and nobody knows it.
-            let _ = unsafe { domain.remove(place) };
-        })
+        peers.greeted(name, || unsafe { domain.insert(name) })
     }
 
-    /// Forgets a peer. Transfers to it fail from now on; those under way finish. A message that it has sent
-    /// before may seem to come from the next peer that greets.
+    /// Forgets a peer. Transfers to it fail from now on; those under way finish. Its messages are a
+    /// stranger's until it greets again. Its address counts as one of `peers_max` as long as the endpoint is
+    /// open.
     pub fn forget(&mut self, peer: Peer) {
-        if self.peers.knows(peer) {
-            self.peers.remove(peer);
-            // SAFETY: it was inserted, and is not known any more. Self is the endpoint's owner. A failure
-            // leaves a place in the address vector taken, which is of no consequence.
-            let _ = unsafe { self.domain.remove(u64::from(peer.number)) };
-        }
+        self.peers.forget(peer);
     }
 
     /// Returns the descriptor that is readable when there may be completions.

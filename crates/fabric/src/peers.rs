@@ -1,5 +1,6 @@
 //! The peers of an endpoint.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -17,9 +18,14 @@ pub struct Peer {
 }
 
 /// Peers by their places in libfabric's address vector.
+///
+/// No place is freed: a connection may outlive its peer, and bring messages with the place that it had
+/// before.
 #[derive(Debug)]
 pub(crate) struct Peers {
     known: Vec<Option<Known>>,
+    /// Places by the names of greetings.
+    names: HashMap<Box<[u8]>, u32>,
     generations: u32,
     peers_max: u32,
     busy_max: Duration,
@@ -28,6 +34,8 @@ pub(crate) struct Peers {
 #[derive(Debug)]
 struct Known {
     generation: u32,
+    /// Only its place is left.
+    is_forgotten: bool,
     /// It has taken nothing since.
     busy_since: Option<Instant>,
 }
@@ -35,10 +43,29 @@ struct Known {
 impl Peers {
     pub(crate) fn new(options: &EndpointOptions) -> Self {
         let busy_max = Duration::from_millis(options.busy_ms_max);
-        Self { known: Vec::new(), generations: 0, peers_max: options.peers_max, busy_max }
+        let (known, names) = (Vec::new(), HashMap::new());
+        Self { known, names, generations: 0, peers_max: options.peers_max, busy_max }
     }
 
-    /// Adds the peer that libfabric has put at a place. A peer that is there already stays the same.
+    /// Returns the peer that greets with a name. `insert` finds a place for a name that has none.
+    pub(crate) fn greeted(
+        &mut self,
+        name: &[u8],
+        insert: impl FnOnce() -> Result<u64, Error>,
+    ) -> Result<Peer, Error> {
+        if let Some(number) = self.names.get(name) {
+            return self.add(u64::from(*number));
+        }
+        if self.known.len() >= self.peers_max as usize {
+            return Err(Error::Full);
+        }
+        let peer = self.add(insert()?)?;
+        self.names.insert(name.into(), peer.number);
+        Ok(peer)
+    }
+
+    /// Adds the peer that libfabric has put at a place. A peer that is there already stays the same; one that
+    /// was forgotten is a new one.
     pub(crate) fn add(&mut self, place: u64) -> Result<Peer, Error> {
         let number = u32::try_from(place).map_err(|_| Error::Full)?;
         if number >= self.peers_max {
@@ -52,15 +79,15 @@ impl Peers {
         }
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
-        self.known[number as usize] = Some(Known { generation, busy_since: None });
+        self.known[number as usize] = Some(Known { generation, is_forgotten: false, busy_since: None });
         Ok(Peer { number, generation })
     }
 
-    /// Returns the peer at a place.
+    /// Returns the peer at a place, unless it was forgotten.
     #[inline]
     pub(crate) fn at(&self, place: u64) -> Option<Peer> {
         let number = u32::try_from(place).ok()?;
-        let known = self.known.get(number as usize)?.as_ref()?;
+        let known = self.known.get(number as usize)?.as_ref().filter(|known| !known.is_forgotten)?;
         Some(Peer { number, generation: known.generation })
     }
 
@@ -70,9 +97,11 @@ impl Peers {
         self.at(u64::from(peer.number)) == Some(peer)
     }
 
-    pub(crate) fn remove(&mut self, peer: Peer) {
-        if self.knows(peer) {
-            self.known[peer.number as usize] = None;
+    pub(crate) fn forget(&mut self, peer: Peer) {
+        if self.knows(peer)
+            && let Some(known) = &mut self.known[peer.number as usize]
+        {
+            known.is_forgotten = true;
         }
     }
 
@@ -158,14 +187,37 @@ mod tests {
         let first = peers.add(1).unwrap();
         assert_eq!(peers.add(1), Ok(first));
         assert_eq!(peers.at(0), None);
-        peers.remove(first);
-        assert!(!peers.knows(first));
+        peers.forget(first);
+        assert!(!peers.knows(first) && peers.at(1).is_none());
         let second = peers.add(1).unwrap();
         assert!(peers.knows(second) && !peers.knows(first));
-        peers.remove(first);
+        peers.forget(first);
         assert!(peers.knows(second));
         assert_eq!(peers.add(2), Err(Error::Full));
         assert_eq!(peers.add(u64::MAX), Err(Error::Full));
         assert_eq!(peers.at(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_name_that_greets_again_is_not_inserted_again() {
+        let mut peers = Peers::new(&EndpointOptions { peers_max: 3, ..EndpointOptions::default() });
+        let first = peers.greeted(b"a", || Ok(0)).unwrap();
+        assert_eq!(peers.greeted(b"a", || panic!("inserted again")), Ok(first));
+        peers.forget(first);
+        let again = peers.greeted(b"a", || panic!("inserted again")).unwrap();
+        assert!(peers.knows(again) && !peers.knows(first));
+        assert_eq!(peers.greeted(b"b", || Err(Error::OutOfRange)), Err(Error::OutOfRange));
+        assert!(peers.greeted(b"b", || Ok(1)).is_ok());
+    }
+
+    #[test]
+    fn forgotten_peers_count_as_peers() {
+        let mut peers = Peers::new(&EndpointOptions { peers_max: 2, ..EndpointOptions::default() });
+        for place in 0..2 {
+            let peer = peers.greeted(&[place], || Ok(u64::from(place))).unwrap();
+            peers.forget(peer);
+        }
+        assert_eq!(peers.greeted(b"c", || panic!("inserted beyond the limit")), Err(Error::Full));
+        assert!(peers.greeted(&[0], || panic!("inserted again")).is_ok());
     }
 }

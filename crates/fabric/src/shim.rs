@@ -84,8 +84,6 @@ unsafe extern "C" {
         peer: *mut u64,
     ) -> c_int;
 
-    pub(crate) fn micanite_fabric_remove(fabric: *mut ShimFabric, peer: u64) -> c_int;
-
     pub(crate) fn micanite_fabric_register(
         fabric: *mut ShimFabric,
         memory: *mut c_void,

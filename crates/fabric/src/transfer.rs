@@ -14,6 +14,7 @@ use crate::peers::Peer;
 pub struct EndpointOptions {
     /// Transfers under way, posted receives among them.
     pub transfers_max: u32,
+    /// Addresses that may greet in the endpoint's life, those of forgotten peers among them.
     pub peers_max: u32,
     /// A peer that takes nothing for so long is gone.
     pub busy_ms_max: u64,
