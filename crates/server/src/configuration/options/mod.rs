@@ -4,6 +4,8 @@ mod arguments;
 mod file;
 mod help;
 mod suggestion;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::sync::LazyLock;
@@ -260,9 +262,9 @@ impl Options {
         })
     }
 
-    /// Takes from `other`, a lower source beside the file, what is not said here. A port of TCP and a device were
-    /// one option, `--port`, of which a higher source leaves nothing to a lower one.
-    pub(super) fn join(mut self, mut other: Self) -> Self {
+    /// Takes from `other`, a lower source beside the file, what is not said here. A port of TCP and a device
+    /// were one option, `--port`, of which a higher source leaves nothing to a lower one.
+    fn join(mut self, mut other: Self) -> Self {
         if self.bypass.is_said() {
             let ports = other.port.parts().filter(|word| !is_device(word)).map(String::from).collect();
             other.port.set_words(ports);
