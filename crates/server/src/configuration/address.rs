@@ -1,11 +1,11 @@
-//! What `-l` names: addresses and hosts, each with a port if wanted.
+//! Words of `-l`: addresses and hosts, each with a port if wanted.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::tls::ListenTls;
 
-/// The addresses that one word of `-l` stands for. A port in the word wins over `port`; what it
-/// says of TLS is not looked at.
+/// Returns the addresses that one word of `-l` stands for. A port in the word overrides `port`. The mark of
+/// TLS is ignored.
 pub(super) fn resolve(word: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let (_, word) = ListenTls::split(word);
     let (host, port) = split(word, port)?;

@@ -1,13 +1,13 @@
-//! What `--admin` names: one address.
+//! The address of `--admin`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::address::resolve;
 
-/// Where an address comes without a port.
+/// Port of an address that names none.
 const PORT_DEFAULT: u16 = 9311;
 
-/// The address that a word stands for, if any: a port alone is one of this machine's.
+/// Returns the address that a word stands for, if any. A port alone is on the loopback address.
 pub(super) fn admin(word: &str) -> Result<Option<SocketAddr>, String> {
     if let Ok(port) = word.parse::<i64>() {
         return match port {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::checks::absolute;
 use super::{Options, Settings, UsageError, Value};
 
-/// Who is asked for a password, and what is known of users.
+/// Authentication of clients by passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSettings {
     /// Lines of `user:password`.
     pub file: PathBuf,
-    /// Whether the binary protocol may authenticate, by SASL PLAIN.
+    /// Lets the binary protocol authenticate, by SASL PLAIN.
     pub sasl: bool,
 }
 
@@ -30,8 +30,7 @@ pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError
     Ok(Some(AuthSettings { file: absolute(&file), sasl }))
 }
 
-/// What is served to everybody although other clients have to say who they are
-/// (`--allow-unauthenticated`).
+/// Protocols that serve everybody although others require authentication (`--allow-unauthenticated`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unauthenticated {
     udp: bool,

@@ -16,24 +16,23 @@ pub(super) const NATIVE_PORT_DEFAULT: i64 = 11300;
 pub struct BypassSettings {
     /// In the order of their workers.
     pub ports: Vec<PortSettings>,
-    /// Where what is not in the prefixes is sent (DPDK).
+    /// Next hop to addresses outside of the prefixes (DPDK).
     pub gateway: Option<IpAddr>,
-    /// How long the kernel polls the NIC (AF_XDP); 0: not.
+    /// Time for which the kernel polls the NIC (AF_XDP); 0: it does not poll.
     pub busy_poll_us: u32,
     /// Further arguments of DPDK's environment.
     pub dpdk_arguments: Vec<String>,
-    /// What frames take, once the ports are open.
+    /// Memory of the frames; 0 until the ports are open.
     pub memory_bytes: usize,
 }
 
-/// One of them.
+/// A port around the kernel's network stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
-    /// Which.
     pub name: PortName,
-    /// Its addresses with the lengths of their prefixes; none: those of the interface.
+    /// Addresses with the lengths of their prefixes; none: those of the interface.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Those that have a queue of it.
+    /// Workers that have a queue of the port.
     pub workers: Range<usize>,
 }
 
@@ -95,7 +94,7 @@ pub(super) fn native_port(options: &Options) -> Result<i64, UsageError> {
     }
 }
 
-/// Whose address is whose: a word of `--bypass-ip` for each port, or all of them for the only one.
+/// Returns the addresses of each port: a word of `--bypass-ip` for each port, or all words for the only one.
 fn addresses(option: &Value, names: &[PortName]) -> Result<Vec<Vec<(IpAddr, u8)>>, String> {
     let of = |word: &String| {
         let parts = word.split([',', ' ']).filter(|part| !part.is_empty());

@@ -8,10 +8,10 @@ use super::options::did_you_mean;
 use super::{UsageError, Value};
 use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
 
-/// What stands behind the `=` of a word.
+/// Form of the value behind the `=` of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Nothing; memcached reads over what stands there, and so does this.
+    /// No value. A value is ignored, as in memcached.
     None,
     /// A number, 0 or more.
     Number,
@@ -38,7 +38,7 @@ const WORDS: &[(&str, Form)] = &[
     ("ssl_wbuf_size", Form::Number),
     ("ssl_session_cache", Form::None),
     ("ssl_kernel_tls", Form::None),
-    // Connections. Whoever comes beyond the limit is always told so at once.
+    // Connections. One beyond the limit is always refused at once.
     ("idle_timeout", Form::Number),
     ("maxconns_fast", Form::None),
     ("no_maxconns_fast", Form::None),
@@ -102,7 +102,7 @@ impl Extended {
         Ok(Self { words: words.map_err(|what| option.wrong(what))? })
     }
 
-    /// Whether the word was given, with a value or without.
+    /// Returns whether the word was given, with a value or without.
     pub fn has(&self, name: &str) -> bool {
         self.words.iter().any(|(given, _)| given == name)
     }
@@ -119,7 +119,8 @@ impl Extended {
     }
 }
 
-/// What `watcher_logbuf_size` says, in bytes. Looks at what memcached refuses, too.
+/// Returns the value of `watcher_logbuf_size` in bytes. Refuses a short `tail_repair_time`, as memcached
+/// does.
 pub(super) fn watcher_bytes(words: &Extended, option: &Value) -> Result<usize, UsageError> {
     if words.number("tail_repair_time").is_some_and(|time_s| time_s < 10) {
         return Err(option.wrong("cannot set tail_repair_time to less than 10 seconds"));

@@ -1,4 +1,4 @@
-//! How workers wait for their streams: `--io`, and what came of it.
+//! `--io`: the way in which workers wait for their streams, and the result of probing the kernel for it.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use micanite_net::Uring;
 
 use super::UsageError;
 
-/// What was asked for.
+/// Value of `--io`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoChoice {
-    /// epoll: what was measured to be faster (`docs/benchmarks/streams.md`).
+    /// epoll, which was measured to be faster (`docs/benchmarks/streams.md`).
     #[default]
     Epoll,
     /// io_uring; the server does not start without it.
@@ -42,12 +42,11 @@ impl std::str::FromStr for IoChoice {
     }
 }
 
-/// What was asked for, and what came of it.
+/// Value of `--io`, and the result of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoSettings {
-    /// As configured.
     pub choice: IoChoice,
-    /// Why `auto` is epoll.
+    /// Error of the probe, after which `auto` means epoll.
     pub refused: Option<String>,
 }
 
@@ -77,7 +76,7 @@ impl IoSettings {
         Ok(())
     }
 
-    /// Whether streams are received by io_uring.
+    /// Returns whether streams are received by io_uring.
     pub fn is_uring(&self) -> bool {
         self.choice != IoChoice::Epoll && self.refused.is_none()
     }
@@ -87,7 +86,7 @@ impl IoSettings {
         if self.is_uring() { "io_uring" } else { "epoll" }
     }
 
-    /// Why it is used.
+    /// Returns the reason why this backend is used.
     pub fn reason(&self) -> String {
         match (&self.refused, self.choice) {
             (Some(refused), _) => format!("io_uring refused: {refused}"),

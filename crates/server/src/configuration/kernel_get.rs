@@ -10,14 +10,13 @@ use super::{Options, Settings, UsageError};
 /// More than these are a mistake.
 const INTERFACES_MAX: usize = 32;
 
-/// Where and how.
+/// Settings of `--kernel-get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelGetSettings {
     /// Interfaces whose datagrams are looked at.
     pub interfaces: Vec<String>,
-    /// Where the program runs.
     pub mode: Mode,
-    /// Where the memory of the image stays for the next start, absolute.
+    /// Directory where the memory of the image stays for the next start, absolute.
     pub pin: Option<PathBuf>,
     /// The load from which on other cores take over; 0: none do.
     pub spread_percent: u32,
@@ -48,7 +47,7 @@ pub(super) fn kernel_get(
     Ok(Some(KernelGetSettings { interfaces, mode, pin, spread_percent }))
 }
 
-/// Checks what they cannot be with.
+/// Checks the interfaces against each other, the other settings and the machine.
 fn check(interfaces: &[String], settings: &Settings) -> Result<(), String> {
     if interfaces.len() > INTERFACES_MAX {
         return Err(format!("more than {INTERFACES_MAX} interfaces"));

@@ -3,10 +3,10 @@
 use super::options::{Kind, WITHOUT_EFFECT};
 use super::{Options, UsageError, Value};
 
-/// Which protocol connections speak.
+/// Protocol of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// What their first byte says.
+    /// The protocol that the first byte of a connection tells.
     #[default]
     Auto,
     Ascii,
@@ -24,26 +24,26 @@ impl Binding {
     }
 }
 
-/// What clients may do, and what the process asks of the kernel.
+/// Switches that limit clients, and those that change limits of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     pub binding: Binding,
-    /// Whether `flush_all` is refused.
+    /// Refuses `flush_all`.
     pub no_flush: bool,
-    /// Whether dumps and `stats detail` are refused.
+    /// Refuses dumps and `stats detail`.
     pub no_dump: bool,
-    /// Whether `watch` is refused.
+    /// Refuses `watch`.
     pub no_watch: bool,
-    /// Whether all memory is to be locked.
+    /// Locks all memory (`-k`).
     pub lock_memory: bool,
-    /// Whether core files are wanted.
+    /// Raises the limit of core files (`-r`).
     pub coredumps: bool,
     /// Letters of options that were given and have no effect.
     pub without_effect: Vec<String>,
 }
 
 impl Switches {
-    /// Returns whether -C was given: nobody asks for CAS values. Whoever does gets them.
+    /// Returns whether `-C` was given. A client that asks for CAS values gets them all the same.
     pub fn is_cas_disabled(&self) -> bool {
         self.without_effect.iter().any(|letter| letter == "-C")
     }

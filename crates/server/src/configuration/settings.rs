@@ -1,4 +1,4 @@
-//! What the server works with: options that were checked, and what is derived from them.
+//! Settings of the server: checked options, and values that are derived from them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
 use crate::limits::THREADS_MAX;
 
-/// Where TCP is listened on.
+/// Listeners for TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// The addresses; port 0 takes a free one. Empty: no TCP.
     pub addresses: Vec<SocketAddr>,
-    /// What each of them speaks, if TLS is enabled.
+    /// TLS mode of each address, if TLS is enabled.
     pub tls: Vec<ListenTls>,
     /// As given with `-p`: -1 for a free one, 0 for no TCP.
     pub port: i64,
@@ -36,44 +36,43 @@ pub struct Listen {
     pub words: Vec<String>,
 }
 
-/// Where the server is controlled while it runs.
+/// Place of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlSocket {
     /// At a path that follows from the port (`crate::control`).
     Derived,
     /// At this path, absolute.
     At(PathBuf),
-    /// Nowhere.
+    /// No socket.
     None,
 }
 
 /// The native protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeSettings {
-    /// Where it listens; nowhere with ports around the kernel.
+    /// Addresses of the sockets; none with ports around the kernel.
     pub addresses: Vec<IpAddr>,
     /// Port of the first worker; -1: each worker takes a free one.
     pub port: i64,
     /// The longest datagram.
     pub payload_bytes: usize,
-    /// Whether the kernel joins and splits datagrams.
+    /// Lets the kernel join and split datagrams.
     pub gro: bool,
     /// Room for datagrams that wait, per socket.
     pub queue_bytes: usize,
-    /// Nobody has said it: ports lower it to what their frames hold.
+    /// The length was not given, so ports lower it to what their frames hold.
     pub payload_is_default: bool,
-    /// How long the kernel polls the NIC; 0: not.
+    /// Time for which the kernel polls the NIC; 0: it does not poll.
     pub busy_poll_us: u32,
     /// Ports around the kernel, where it is answered instead.
     pub bypass: Option<BypassSettings>,
 }
 
-/// See the module. [`Settings::of`] makes them; every value is in its range.
+/// Checked settings, made by [`Settings::of`]. Every value is in its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// TCP addresses.
     pub listen: Listen,
-    /// Unix socket.
     pub unix_socket: Option<PathBuf>,
     /// Permission bits of the Unix socket.
     pub unix_mode: u32,
@@ -91,17 +90,15 @@ pub struct Settings {
     pub idle_timeout_ms: u64,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
-    /// How much is logged: 0 to 3.
+    /// Level of the log, 0 to 3.
     pub verbosity: u8,
     /// Words of `-o`.
     pub extended: Extended,
-    /// Who is asked for a password, if anybody is.
+    /// Authentication, if it is enabled.
     pub auth: Option<AuthSettings>,
-    /// What is served to everybody although others are asked.
     pub unauthenticated: Unauthenticated,
-    /// Lines that may wait for a watcher.
+    /// Room for lines that wait for a watcher.
     pub watcher_bytes: usize,
-    /// What clients may do.
     pub switches: Switches,
     /// TLS, if it is spoken.
     pub tls: Option<TlsSettings>,
@@ -109,37 +106,34 @@ pub struct Settings {
     pub user: Option<String>,
     /// File for the process id, absolute.
     pub pidfile: Option<PathBuf>,
-    /// Whether to run in the background.
+    /// Runs the server in the background.
     pub daemon: bool,
-    /// Whether clients may end the server.
+    /// Lets clients end the server.
     pub shutdown_enabled: bool,
     /// Expected key and value bytes of an item.
     pub item_bytes_hint: Option<usize>,
-    /// Cache or store.
     pub semantics: Semantics,
-    /// Who may read and write a partition at first.
+    /// Access mode of partitions at the start.
     pub access: Access,
     /// Eviction policy of a cache.
     pub eviction: Eviction,
     /// Ends the namespace at the start of a key.
     pub namespace_delimiter: u8,
-    /// Whether loads are balanced from the start.
+    /// Balancing of loads at the start.
     pub balance: Balance,
     /// Directory of the files that the items are kept in, absolute.
     pub image: Option<PathBuf>,
-    /// Where the server is controlled.
     pub control_socket: ControlSocket,
-    /// How long connections may take to finish what they have begun.
+    /// Time that connections get to finish what they have begun.
     pub drain: Duration,
-    /// Where metrics and health are served over HTTP, if anywhere.
+    /// Address where metrics and health are served over HTTP, if they are.
     pub admin: Option<SocketAddr>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
-    /// How streams are waited for.
     pub io: IoSettings,
     /// Seed of the key hash, if it is not to be drawn.
     pub hash_seed: Option<u64>,
-    /// Whether batches prefetch.
+    /// Lets batches prefetch.
     pub prefetch: bool,
     /// The native protocol, if it is spoken.
     pub native: Option<NativeSettings>,
@@ -152,7 +146,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether text is refused (`-B binary`).
+    /// Returns whether text is refused (`-B binary`).
     pub fn speaks_binary_only(&self) -> bool {
         self.switches.binding == Binding::Binary
     }
@@ -227,7 +221,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What the engine is told.
+    /// Returns the configuration of the engine.
     pub fn engine(&self, seed: u64) -> Config {
         let default = Config::default();
         Config {
@@ -241,7 +235,7 @@ impl Settings {
             namespace_delimiter: Some(self.namespace_delimiter),
             image: self.image.clone(),
             seed,
-            // Whether it comes to that or not: a restart finds the same partitions.
+            // The limit holds even if the server gets no maps, so that a restart finds the same partitions.
             partition_bytes_max: match self.kernel_get {
                 Some(_) => IMAGE_BYTES_MAX.min(default.partition_bytes_max),
                 None => default.partition_bytes_max,

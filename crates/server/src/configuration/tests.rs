@@ -342,7 +342,7 @@ fn an_address_that_is_empty_is_refused() {
     assert!(settings("-p 127.0.0.1:5").unwrap_err().contains("-p/--port: '127.0.0.1:5' is no port"));
 }
 
-/// What is printed goes with further options, and stands by itself: with paths that hold everywhere.
+/// Printed options combine with further ones. Their paths are absolute, so that they hold in any directory.
 #[test]
 fn what_is_printed_takes_tls_and_has_absolute_paths() {
     let printed = settings("").unwrap().options();

@@ -9,10 +9,10 @@ use super::extended::Extended;
 use super::settings::Listen;
 use super::{Options, UsageError, Value};
 
-/// What one listener speaks, if TLS is enabled at all.
+/// TLS mode of one listener. It has an effect only if TLS is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListenTls {
-    /// TLS, and of clients what the settings ask.
+    /// TLS. The settings decide on certificates of clients.
     #[default]
     Default,
     /// No TLS (`notls:`).
@@ -24,7 +24,7 @@ pub enum ListenTls {
 }
 
 impl ListenTls {
-    /// What a word of `-l` begins with, and the rest of the word.
+    /// Splits a word of `-l` into its mark, if it has one, and the rest.
     pub(super) fn split(word: &str) -> (Option<Self>, &str) {
         let prefixes = [("notls:", Self::Plain), ("btls:", Self::Basic), ("mtls:", Self::Mutual)];
         for (prefix, tls) in prefixes {
@@ -130,8 +130,7 @@ impl TlsSettings {
     }
 }
 
-/// What is said of TLS without `-Z` is a mistake that nobody would notice: it would be served
-/// without encryption.
+/// Refuses options of TLS without `-Z`. Otherwise the server would serve without encryption, unnoticed.
 fn refuse_without(
     options: &Options,
     extended: &Extended,
@@ -169,7 +168,7 @@ fn verify_mode(options: &Options, extended: &Extended) -> Result<u8, UsageError>
     }
 }
 
-/// 0 and 1 are TLS 1.0 and 1.1, which nobody speaks here: then it is 1.2.
+/// Returns whether TLS 1.2 is refused. TLS 1.0 and 1.1 are not supported, so 0 and 1 mean 1.2.
 fn only_1_3(extended: &Extended) -> Result<bool, UsageError> {
     match extended.text("ssl_min_version") {
         None | Some("0" | "1" | "2" | "tlsv1.0" | "tlsv1.1" | "tlsv1.2") => Ok(false),
@@ -230,7 +229,7 @@ mod tests {
         super::super::tests::settings(arguments).unwrap()
     }
 
-    /// What an address is marked with that a supervisor listens at.
+    /// Returns the mark of an address where a supervisor listens.
     fn mark(arguments: &str, there: &str) -> ListenTls {
         let mut settings = settings(arguments);
         let clients = settings.tls.as_ref().map_or(ClientCertificates::None, |tls| tls.options.clients);

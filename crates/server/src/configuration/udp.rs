@@ -7,14 +7,14 @@ use super::tls::ListenTls;
 use super::{Options, UsageError, address};
 use crate::udp::AllowList;
 
-/// Where and for whom datagrams are served.
+/// Addresses of the sockets, and the networks that are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UdpSettings {
-    /// Where it listens; port 0 takes a free one.
+    /// Addresses of the sockets; port 0 takes a free one.
     pub addresses: Vec<SocketAddr>,
     /// As given: -1 for a free one.
     pub port: i64,
-    /// Who is answered.
+    /// Networks whose datagrams are answered.
     pub allow: AllowList,
 }
 

@@ -28,7 +28,7 @@ use micanite_net::{Block, ByteStream, ValueBuffer};
 use crate::limits::{VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
 use crate::session::{Awaits, Session};
 
-/// What a connection needs after a turn.
+/// Need of a connection after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Input.

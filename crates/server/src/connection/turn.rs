@@ -111,7 +111,7 @@ impl<S: ByteStream> Connection<S> {
         turn.context.worker.begin_turn();
         turn.charge(TURN_BYTES, 0);
         if self.progress_ms == 0 {
-            // Its first turn.
+            // This is the first turn.
             self.progress_ms = turn.now_ms;
         }
         // A poller does not see bytes that the stream holds back.

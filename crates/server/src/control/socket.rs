@@ -20,13 +20,12 @@ pub(crate) struct Socket {
     pub(super) path: PathBuf,
 }
 
-/// Why there is no control socket.
+/// Reason why there is no control socket.
 #[derive(Debug)]
 pub(crate) enum NoSocket {
-    /// Nobody wants one.
+    /// The settings want none.
     Unwanted,
-    /// It cannot be where it should, but nobody has asked for that place: the server can do
-    /// without.
+    /// It cannot be at its default place. The server does without it.
     Without(String),
     /// It cannot be where it was asked for, or another server would be taken for this one.
     Refused(String),

@@ -50,7 +50,7 @@ pub enum Begin {
     Answer { status: Status, number: u64 },
     /// It is being executed now.
     Busy,
-    /// Nobody knows.
+    /// The server does not remember whether it was executed.
     Forgotten,
 }
 
@@ -178,8 +178,8 @@ impl Set {
             self.doubts_until_s = self.doubts_until_s.max(until_s);
             place
         };
-        // What a client has in the air when it is seen first was not executed, unless it was known
-        // before.
+        // An id of the first window means a new client, unless the set has lost clients lately. No request
+        // that a new client has in flight was executed before.
         let is_new = id <= IDS_WINDOW as u64 && now_s >= self.doubts_until_s;
         let client = &mut self.clients[place];
         client.key = key;

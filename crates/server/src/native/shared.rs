@@ -28,7 +28,7 @@ pub struct NativeShared {
     pub frames: Box<[FrameStats]>,
     /// The ports around the kernel, attached as long as they are here; none over sockets.
     pub ports: Vec<Bypass>,
-    /// Which workers have queues of the same port; none over sockets.
+    /// Workers that have queues of the same port; none over sockets.
     shares: Box<[Range<usize>]>,
     /// Numbered requests.
     pub ids: Ids,

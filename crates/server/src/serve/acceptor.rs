@@ -28,17 +28,16 @@ use crate::worker::{Incoming, Post};
 
 const SIGNALS: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
-/// How long a full server lets its workers catch up before it looks again.
+/// Pause in which the workers of a full server catch up.
 const CATCH_UP: Duration = Duration::from_micros(200);
 /// Connections accepted before the signals are looked at again.
 const BURST_MAX: usize = 64;
-/// How often the end of the workers is looked for, and how long accepting pauses when files have
-/// run out.
+/// Longest wait for events while the server ends, or while accepting pauses because files have run out.
 const WATCH_MS: u16 = 100;
-/// Otherwise there is nothing to do but to wait for events.
+/// Longest wait for events otherwise.
 const IDLE_MS: u16 = 60_000;
 
-/// See the module.
+/// Accepts connections and handles signals.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
@@ -48,7 +47,7 @@ pub(super) struct Acceptor {
     /// Connections handed to each worker so far.
     assigned: Vec<u64>,
     pausing: bool,
-    /// So many of the listeners, the first ones, are the supervisor's.
+    /// Number of the listeners that are the supervisor's. They come first.
     activated: usize,
     supervisor: Supervisor,
 }
@@ -77,12 +76,11 @@ impl Acceptor {
         Ok(Self { listeners, server, poller, signals, assigned, pausing: false, activated, supervisor })
     }
 
-    /// What is listened on.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }
 
-    /// Tells the ports that were got.
+    /// Publishes the ports of the open sockets.
     pub fn note_ports(&mut self, udp: &[Box<[UdpSocket]>]) -> Result<(), Failure> {
         // The sockets of the other workers are at the same addresses.
         let sockets = udp.iter().take(1).flatten();
@@ -204,7 +202,7 @@ impl Acceptor {
         connections >= self.server.settings.connections_max as u64
     }
 
-    /// Whether a worker has not taken in yet what was handed to it.
+    /// Returns whether a worker has not yet taken all connections that were handed to it.
     fn are_behind(&self) -> bool {
         let opened = self.server.shared.counters.iter().map(|of| of.connections_opened.get());
         self.assigned.iter().zip(opened).any(|(assigned, opened)| *assigned > opened)
@@ -215,7 +213,7 @@ impl Acceptor {
         if self.is_full() {
             self.server.acceptor.count_rejected();
             if tls.is_none() {
-                // Whether the peer hears it or not, the connection ends.
+                // The connection ends even if the peer does not get the message.
                 let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
             }
             return;
@@ -230,7 +228,7 @@ impl Acceptor {
         }
     }
 
-    /// What a listener speaks, as the marks of `-l` say. Unix sockets are never encrypted.
+    /// Returns the TLS mode of a listener, by the marks of `-l`. Unix sockets are never encrypted.
     pub fn speaks(&self, listener: usize) -> ListenTls {
         if self.server.tls.is_none() || self.listeners[listener].address().is_none() {
             return ListenTls::Plain;
@@ -296,7 +294,7 @@ impl Acceptor {
     }
 }
 
-/// Whether accepting failed because something has run out, and not because of the peer.
+/// Returns whether accepting failed because a resource has run out, and not because of the peer.
 fn is_shortage(error: &io::Error) -> bool {
     use nix::errno::Errno;
     let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];

@@ -1,4 +1,4 @@
-//! Whoever listens where other machines reach it, and asks them for nothing, is told so.
+//! Warnings about listeners that expose items or passwords to other machines.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use micanite_net::tls::ClientCertificates;
 
 use crate::configuration::{ListenTls, Settings};
 
-/// Prints a line for what everybody who reaches it may read and write.
+/// Logs a warning for each kind of exposed listener.
 pub(super) fn warn(settings: &Settings) {
     let open = joined(open(settings));
     if !open.is_empty() {
@@ -46,7 +46,7 @@ fn joined(addresses: Vec<&SocketAddr>) -> String {
     words.join(", ")
 }
 
-/// Addresses where other machines say passwords without TLS.
+/// Returns addresses where other machines send passwords without TLS.
 fn passwords_in_the_clear(settings: &Settings) -> Vec<&SocketAddr> {
     if settings.auth.is_none() {
         return Vec::new();
@@ -56,7 +56,7 @@ fn passwords_in_the_clear(settings: &Settings) -> Vec<&SocketAddr> {
     reachable.filter(|(_, tls)| is_clear(*tls)).map(|(address, _)| address).collect()
 }
 
-/// Whether other machines are answered in memcached's datagrams.
+/// Returns whether datagrams of memcached's protocols from other machines are answered.
 fn answers_datagrams(settings: &Settings) -> bool {
     settings.udp.as_ref().is_some_and(|udp| {
         let is_reachable = |address: &SocketAddr| !address.ip().is_loopback();
@@ -64,7 +64,7 @@ fn answers_datagrams(settings: &Settings) -> bool {
     })
 }
 
-/// Addresses for TCP that ask nothing of other machines.
+/// Returns addresses for TCP that ask other machines neither for a password nor for a certificate.
 fn open(settings: &Settings) -> Vec<&SocketAddr> {
     let asks_all =
         settings.tls.as_ref().is_some_and(|tls| tls.options.clients == ClientCertificates::Require);

@@ -25,12 +25,12 @@ const FIRST: RawFd = 3;
 /// More is a mistake.
 const COUNT_MAX: RawFd = 1024;
 
-/// See the module. What is left over when it is dropped is closed.
+/// Inherited sockets and other descriptors. Dropping it closes those that are left over.
 #[derive(Debug, Default)]
 pub(super) struct Inheritance {
     /// Listeners of a supervisor; they stand for `-p`, `-l` and `-s`.
     activated: Vec<Listener>,
-    /// Listeners that the program before opened itself.
+    /// Listeners that the previous program opened itself.
     own: Vec<Listener>,
     /// Sockets of the native protocol.
     native: Vec<UdpSocket>,
@@ -40,16 +40,16 @@ pub(super) struct Inheritance {
     admin: Option<Listener>,
     /// The memory of the partitions, in order.
     maps: Vec<Arc<OwnedFd>>,
-    /// Locks of the directories where it is pinned.
+    /// Locks of the directories where that memory is pinned.
     locks: Vec<File>,
-    /// Whoever waits to hear that the restart is over.
+    /// The client that waits for the end of the restart.
     client: Option<Stream>,
-    /// When the restart began, if this is one.
+    /// Time when the restart began, if this is one.
     began_ns: Option<u64>,
 }
 
 impl Inheritance {
-    /// What the environment tells of.
+    /// Takes the descriptors that the environment names.
     pub fn of_environment() -> Result<Self, Failure> {
         if let Some(handover) = Handover::received() {
             return Self::of_program(handover);
@@ -112,13 +112,13 @@ impl Inheritance {
         Ok(this)
     }
 
-    /// Whether another program ran in this process before.
+    /// Returns whether another program ran in this process before.
     pub fn is_restart(&self) -> bool {
         self.began_ns.is_some()
     }
 
-    /// Closes what the new configuration has no use for. After a restart, says how long nobody was
-    /// served, to whoever has asked for it.
+    /// Closes what the new configuration does not use. After a restart, logs how long nobody was served, and
+    /// tells the client that asked for the restart.
     pub fn finish(mut self, server: &Server) {
         self.close_rest();
         let Some(began_ns) = self.began_ns else {
@@ -129,12 +129,12 @@ impl Inheritance {
         let text = format!("restarted in {gap_ms} ms, {items} items\n");
         log!("{}", text.trim_end());
         if let Some(client) = &mut self.client {
-            // Whether it still waits or not.
+            // The client may have gone.
             let _ = client.send(answer::text(&Ok(text)).as_bytes());
         }
     }
 
-    /// Tells whoever waits for the restart why there is no server.
+    /// Tells the client that waits for the restart why there is no server.
     pub fn tell(&mut self, reason: &str) {
         if let Some(client) = &mut self.client {
             let _ = client.send(answer::text(&Err(reason.into())).as_bytes());
@@ -150,7 +150,7 @@ impl Inheritance {
         self.locks.clear();
     }
 
-    /// The listeners of a supervisor, if there are any. They take the place of the settings'.
+    /// Takes the listeners of a supervisor, if there are any. They replace those of the settings.
     pub fn take_activated(&mut self, settings: &mut Settings) -> Vec<Listener> {
         if !self.activated.is_empty() {
             if !self.is_restart() {
@@ -169,7 +169,7 @@ impl Inheritance {
         std::mem::take(&mut self.activated)
     }
 
-    /// The program before's listener on an address; port 0 is any.
+    /// Takes the previous program's listener on an address; port 0 is any.
     pub fn take_tcp(&mut self, address: &SocketAddr) -> Option<Listener> {
         let is_there = |listener: &Listener| {
             let there = listener.address();
@@ -179,7 +179,7 @@ impl Inheritance {
         Some(self.own.remove(index))
     }
 
-    /// The program before's listener of the admin side, if it is on this address; port 0 is any.
+    /// Takes the previous program's listener of the admin side, if it is on this address; port 0 is any.
     pub fn take_admin(&mut self, address: &SocketAddr) -> Option<Listener> {
         self.admin.take_if(|listener| {
             let there = listener.address();
@@ -187,43 +187,43 @@ impl Inheritance {
         })
     }
 
-    /// The program before's listener on a Unix socket.
+    /// Takes the previous program's listener on a Unix socket.
     pub fn take_unix(&mut self, path: &Path) -> Option<Listener> {
         let is_there = |listener: &Listener| listener.path() == Some(path);
         let index = self.own.iter().position(is_there)?;
         Some(self.own.remove(index))
     }
 
-    /// The program before's socket of the native protocol at an address; port 0 is any.
+    /// Takes the previous program's socket of the native protocol at an address; port 0 is any.
     pub fn take_native(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
         take_datagrams(&mut self.native, address)
     }
 
-    /// The memory of the program before's image, if it lies in maps: one for each partition, in
+    /// Takes the memory of the previous program's image, if it lies in maps: one for each partition, in
     /// order.
     pub fn take_maps(&mut self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut self.maps)
     }
 
-    /// How many maps the program before has left.
+    /// Returns the number of maps that the previous program has left.
     pub fn map_count(&self) -> usize {
         self.maps.len()
     }
 
-    /// The program before's locks of the directories where that memory is pinned. They are held as long as
-    /// it is used.
+    /// Takes the previous program's locks of the directories where that memory is pinned. They are held as
+    /// long as it is used.
     pub fn take_locks(&mut self) -> Vec<File> {
         std::mem::take(&mut self.locks)
     }
 
-    /// One of the program before's sockets of memcached's protocols at an address; port 0 is any.
+    /// Takes one of the previous program's sockets of memcached's protocols at an address; port 0 is any.
     pub fn take_udp(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
         take_datagrams(&mut self.udp, address)
     }
 }
 
 impl Drop for Inheritance {
-    /// Also when the server does not start.
+    /// Closes what is left, also when the server does not start.
     fn drop(&mut self) {
         self.close_rest();
     }
@@ -278,7 +278,7 @@ fn matches(there: &SocketAddr, wanted: &SocketAddr) -> bool {
     there.ip() == wanted.ip() && (wanted.port() == 0 || wanted.port() == there.port())
 }
 
-/// How many descriptors systemd has passed to this very process.
+/// Returns the number of descriptors that systemd has passed to this very process.
 fn descriptors_passed() -> Result<Option<RawFd>, Failure> {
     let own_pid = std::process::id().to_string();
     if std::env::var("LISTEN_PID").ok() != Some(own_pid) {

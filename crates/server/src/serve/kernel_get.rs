@@ -20,15 +20,15 @@ use crate::native::{NativeShared, Sockets};
 use crate::shared::clock::Clock;
 use crate::udp::UdpSockets;
 
-/// Where datagrams are taken from the kernel's stack.
+/// Sockets that take datagrams from the kernel's stack.
 #[derive(Clone, Copy)]
 pub(super) struct Listening<'a> {
     pub udp: Option<&'a UdpSockets>,
     pub native: Option<(&'a Sockets, &'a NativeShared)>,
 }
 
-/// The cache, and the program over it if `--kernel-get` asks for one. `left` is the memory that the
-/// program before has left.
+/// Opens the cache, and the program over it if `--kernel-get` asks for one. `left` is the memory that the
+/// previous program has left.
 pub(super) fn open(
     settings: &Settings,
     left: Vec<Arc<OwnedFd>>,
@@ -44,7 +44,8 @@ pub(super) fn open(
     };
     let memory = match Memory::get(settings, kernel_get, left.clone()) {
         Ok(memory) => memory,
-        // Without its memory it would write elsewhere, and the next start would find what is old.
+        // Without the pinned memory the server would write elsewhere, and the next start would find old
+        // items.
         Err(NoMemory::Without(reason)) if kernel_get.pin.is_some() => {
             return Err(Failure::system(format!(
                 "--kernel-get-pin: {reason}\n  Without --kernel-get-pin the server would start, and not \
@@ -60,7 +61,7 @@ pub(super) fn open(
     let options = options(settings, &in_maps, listening, clock);
     match KernelGet::open(&modes(kernel_get), &options, &memory.image) {
         Ok(program) => Ok((in_maps, Some(KernelGetState::new(Ok(program))))),
-        // What is in it, or is to stay, is worth more than large pages.
+        // Items in the maps, or items that are to stay there, are worth more than large pages.
         Err(reason) if memory.kept || kernel_get.pin.is_some() => Ok((in_maps, off(reason))),
         Err(reason) => {
             drop((in_maps, memory));
@@ -69,7 +70,7 @@ pub(super) fn open(
     }
 }
 
-/// Memory that the program before has left, if it has.
+/// Returns the memory that the previous program has left, if it has.
 fn maps(left: Vec<Arc<OwnedFd>>) -> Option<Maps> {
     (!left.is_empty()).then_some(Maps { descriptors: left, kept: true })
 }
@@ -79,11 +80,11 @@ fn modes(kernel_get: &KernelGetSettings) -> Vec<(String, Mode)> {
     names.map(|name| (name.clone(), kernel_get.mode)).collect()
 }
 
-/// Why there is no memory that both sides read.
+/// Reason why there is no memory that both sides read.
 enum NoMemory {
-    /// The server does without it.
+    /// The server starts without it.
     Without(String),
-    /// Somebody wants what is kept, and would not get it.
+    /// The server does not start.
     Refused(String),
 }
 
@@ -116,14 +117,14 @@ impl Memory {
         if !left.is_empty() {
             let image = ImageMaps::of(left, bytes).map_err(NoMemory::Without)?;
             if let Some(directory) = &kernel_get.pin {
-                // The options may be others than those of the program before.
+                // The options may differ from those of the previous program.
                 image
                     .pin_as(directory)
                     .map_err(|reason| NoMemory::Refused(format!("--kernel-get-pin: {reason}")))?;
             }
             return Ok(Self { image, kept: true });
         }
-        // Seconds for each GiB are long enough to find out first whether there will be any.
+        // Creating maps takes seconds for each GiB, so a small one shows first whether the kernel allows any.
         ImageMaps::create(1, PROBE_BYTES).map_err(NoMemory::Without)?;
         let began = Instant::now();
         let (image, kept) = match &kernel_get.pin {
@@ -151,10 +152,10 @@ fn is_loopback(name: &str) -> bool {
     found.is_ok_and(|interface| interface.mac == [0; 6])
 }
 
-/// What shows whether maps can be had.
+/// Size of the map that shows whether the kernel allows any.
 const PROBE_BYTES: usize = 4096;
 
-/// What the program is to know.
+/// Returns the options of the program.
 fn options(settings: &Settings, cache: &Cache, listening: Listening<'_>, clock: Clock) -> GetOptions {
     // Text is not executed where only the binary protocol is spoken.
     let udp = listening.udp.filter(|_| !settings.speaks_binary_only());
@@ -218,10 +219,11 @@ fn following(mut ports: impl Iterator<Item = u16>) -> Option<(u16, u16)> {
     Some((first, last))
 }
 
-/// Those of the interfaces that are listened on. Never empty, for that means all.
+/// Returns the addresses of the interfaces that are listened on. If there are none, returns all listened
+/// ones, because an empty list means every address.
 fn addresses(settings: &Settings, listened: &[IpAddr]) -> Vec<IpAddr> {
     let names = settings.kernel_get.iter().flat_map(|of| &of.interfaces);
-    // One that is not there any more is told of when the program is attached.
+    // Attaching the program reports an interface that has gone.
     let interfaces = names.flat_map(|name| Interface::find(name));
     let own = interfaces.flat_map(|interface| interface.addresses);
     let is_listened = |ip: &IpAddr| {
@@ -247,14 +249,14 @@ pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure>
     }
 }
 
-/// Whether a restart in place needs the rights that the start had: for the program, or to see to it that its
-/// memory is what is pinned.
+/// Returns whether a restart in place needs the rights that the start had: for the program, or to ensure that
+/// its memory is the pinned one.
 pub(super) fn needs_rights(settings: &Settings, state: &KernelGetState) -> bool {
     let kernel_get = settings.kernel_get.as_ref();
     state.program().is_some() || kernel_get.is_some_and(|of| of.pin.is_some())
 }
 
-/// Why a server cannot be restarted in place: the program needs rights that it has given up.
+/// Describes why a server cannot be restarted in place: the program needs rights that it has given up.
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
     let user = settings.user.as_deref().unwrap_or_default();
     format!(

@@ -137,8 +137,8 @@ pub(super) fn open_unix(
         return Ok(None);
     };
     if let Some(listener) = inheritance.take_unix(path) {
-        // Who may use it can have changed. Where its file has gone, nobody reaches it: then there is
-        // a new one.
+        // The permissions may have changed. A socket whose file has gone is unreachable, so a new one
+        // replaces it.
         if micanite_net::set_socket_mode(path, settings.unix_mode).is_ok() {
             return Ok(Some(listener));
         }

@@ -47,7 +47,7 @@ pub const EXIT_NO_USER: u8 = 67;
 /// The system refuses something.
 pub const EXIT_SYSTEM: u8 = 71;
 
-/// Why a server does not start.
+/// Reason why a server does not start.
 #[derive(Debug)]
 struct Failure {
     code: u8,
@@ -242,7 +242,7 @@ fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
     }
 }
 
-/// Why there is no cache, and what to do. Nobody is told to remove an image that may be in use.
+/// Describes why there is no cache, and the remedy. Never advises to remove an image that may be in use.
 fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failure {
     let pin = settings.kernel_get.as_ref().and_then(|of| of.pin.as_ref());
     let advice = match (error.kind(), &settings.image, &config.maps) {

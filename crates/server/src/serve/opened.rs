@@ -25,7 +25,7 @@ use crate::udp::UdpSockets;
 
 pub(super) struct Opened {
     pub listeners: Vec<Listener>,
-    /// How many of the listeners are the supervisor's.
+    /// Number of the listeners that are the supervisor's. They come first.
     pub activated: usize,
     pub sockets: Option<Sockets>,
     pub queues: Queues,
@@ -71,7 +71,7 @@ impl Opened {
             is_as_started = process::become_user(settings)?;
         }
         if !settings.daemon {
-            // A large image takes its time: whoever asks meanwhile shall hear it.
+            // Opening a large image takes long, so the admin side answers before.
             self.admin.start().map_err(cannot_start)?;
         }
         let native = self.sockets.as_ref().zip(self.native.as_ref());
@@ -88,7 +88,7 @@ impl Opened {
 pub(super) struct Memory {
     pub cache: Arc<Cache>,
     pub kernel_get: Option<KernelGetState>,
-    /// Whether the process has kept its user.
+    /// The process has kept its user.
     pub is_as_started: bool,
     /// Locks of pinned memory.
     pub locks: Vec<File>,

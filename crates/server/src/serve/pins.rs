@@ -12,13 +12,13 @@ use super::Failure;
 use crate::configuration::Settings;
 use crate::control::restart::{Trial, place};
 
-/// Locks the directory that the settings name, if they name one. `held` are the locks of the program
-/// before; the new one is added to them.
+/// Locks the directory that the settings name, if they name one. `held` are the previous program's locks; the
+/// new one is added to them.
 pub(super) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Failure> {
     let Some(directory) = directory(settings) else {
         return Ok(());
     };
-    // What cannot be done here is told of when memory is to be pinned.
+    // If this fails, pinning the memory reports the error.
     let _ = fs::create_dir_all(directory);
     let Ok(file) = File::open(directory) else {
         return Ok(());
@@ -59,7 +59,7 @@ fn directory(settings: &Settings) -> Option<&Path> {
     settings.kernel_get.as_ref()?.pin.as_deref()
 }
 
-/// Whether both are one directory.
+/// Returns whether both are one directory.
 fn is_same(one: &File, other: &File) -> bool {
     place(one).is_some_and(|it| place(other) == Some(it))
 }

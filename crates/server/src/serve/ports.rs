@@ -161,7 +161,7 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
     }
 }
 
-/// Why a server cannot be restarted in place: the port needs rights that it has given up.
+/// Describes why a server cannot be restarted in place: the port needs rights that it has given up.
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
     let names: Vec<_> = named(settings).iter().map(|port| port.name.to_string()).collect();
     format!(

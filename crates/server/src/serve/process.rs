@@ -19,8 +19,8 @@ const OTHER_FILES: u64 = 64;
 /// Descriptors of each interface where GETs are answered: the program, its place, the CPUs that take over.
 const FILES_OF_INTERFACE: u64 = 4;
 
-/// Lets the process have a descriptor for each connection. Where that is not allowed, there are
-/// fewer connections. `inherited` descriptors are of maps that the program before has left.
+/// Lets the process have a descriptor for each connection, or lowers the number of connections if the system
+/// does not allow it. `inherited` descriptors are of maps that the previous program has left.
 pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
     let udp = settings.udp.as_ref().map_or(0, |udp| udp.addresses.len());
     let others = OTHER_FILES
@@ -53,7 +53,7 @@ fn kernel_get_files(settings: &Settings) -> u64 {
     let Some(kernel_get) = &settings.kernel_get else {
         return 0;
     };
-    // What is wrong with the sizes is told of when the memory is to be had.
+    // Creating the memory reports wrong sizes.
     let partitions = Layout::of(&settings.engine(0)).map_or(0, |layout| layout.partitions);
     partitions as u64 + FILES_OF_INTERFACE * kernel_get.interfaces.len() as u64
 }
@@ -179,7 +179,7 @@ pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Fail
     }
 }
 
-/// A seed that nobody knows beforehand.
+/// Returns an unpredictable seed.
 pub(super) fn random_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")

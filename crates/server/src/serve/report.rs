@@ -1,4 +1,4 @@
-//! What the server says at start: where it listens, and what memory it will use at most.
+//! Lines that the server logs at the start: its listeners, and the most memory that it will use.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -30,14 +30,14 @@ struct Beside {
     scratch_bytes: usize,
     native_bytes: usize,
     udp_bytes: usize,
-    /// Before anything else of this is needed.
+    /// Recovery needs it before anything else of this is used.
     recovery_bytes: usize,
 }
 
 impl Beside {
     fn of(settings: &Settings) -> Self {
         let tls_bytes = settings.tls.as_ref().map_or(0, |_| TLS_CONNECTION_BYTES_MAX);
-        // What it will be; whether the kernel allows it is not known at once.
+        // The kernel may refuse io_uring later, at the probe or at the start of a worker.
         let (place_bytes, ring_buffers_bytes) = match settings.io.is_uring() {
             true => (<Worker<Uring>>::PLACE_BYTES + Uring::STREAM_BYTES, Uring::BYTES),
             false => (<Worker<Poller>>::PLACE_BYTES, 0),
@@ -211,7 +211,7 @@ fn memory(server: &Server) -> String {
     )
 }
 
-/// What the image held, or nothing.
+/// Describes what the image held; empty without an image.
 fn image(server: &Server) -> String {
     let found = match server.shared.cache.image_state() {
         ImageState::None => return String::new(),

@@ -1,5 +1,5 @@
-//! What systemd is told (`sd_notify`): that the server is ready, restarts, ends, and, where it
-//! watches (`WatchdogSec=`), that every worker moves.
+//! Messages to systemd (`sd_notify`): the server is ready, restarts or ends, and, with `WatchdogSec=`, every
+//! worker moves.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -10,7 +10,7 @@ use micanite_control::log;
 use crate::control::restart::monotonic_ns;
 use crate::shared::{Ending, Server};
 
-/// See the module. Without a supervisor it does nothing.
+/// Sends the messages. Without a supervisor it does nothing.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     socket: Option<(UnixDatagram, SocketAddr)>,
@@ -19,7 +19,7 @@ pub(super) struct Supervisor {
 
 #[derive(Debug)]
 struct Watchdog {
-    /// A quarter of the time after which the supervisor loses patience.
+    /// A quarter of the supervisor's timeout.
     interval: Duration,
     told: Instant,
     /// The CPU time of each worker then: a worker that moves uses some.
@@ -27,7 +27,7 @@ struct Watchdog {
 }
 
 impl Supervisor {
-    /// As the environment says.
+    /// Reads the supervisor's socket and its timeout from the environment.
     pub fn of_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let socket = variable("NOTIFY_SOCKET").and_then(|name| match open(&name) {
@@ -49,7 +49,7 @@ impl Supervisor {
         Self { socket, watchdog }
     }
 
-    /// How long the main thread may wait for events.
+    /// Returns the time that the main thread may wait for events, at most `otherwise_ms`.
     pub fn wait_ms_max(&self, otherwise_ms: u16) -> u16 {
         let interval = self.watchdog.as_ref().map(|watchdog| watchdog.interval);
         interval.map_or(otherwise_ms, |interval| {

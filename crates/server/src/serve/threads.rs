@@ -17,13 +17,13 @@ use crate::shared::{Ending, Server};
 use crate::udp::{UdpPort, UdpSockets};
 use crate::worker::{Post, Worker};
 
-/// How often the image is looked at for pages that have come into use.
+/// Interval of checks for pages of the image that have come into use.
 const PAGES_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The running threads.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// Where each worker is written to.
+    /// Channel to each worker.
     pub links: Vec<Sender<Post>>,
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts them. None is left if one cannot be started.
+    /// Starts the threads. If one cannot be started, ends those that run.
     pub fn start(
         server: &Arc<Server>,
         clock: Clock,
@@ -94,17 +94,17 @@ impl Threads {
         Ok(())
     }
 
-    /// Ends them, where a start cannot go on: they write the image.
+    /// Ends the threads when a start cannot go on, because they write the image.
     pub fn give_up(self, server: &Server) {
         server.end(Ending::AtOnce);
-        // Those that run wait for all.
+        // Running workers wait until all are done, so those that were not started count as done.
         for _ in self.workers.len()..server.settings.threads {
             server.worker_is_done();
         }
         self.join(server);
     }
 
-    /// Waits for their end, which somebody has asked for.
+    /// Waits until the threads have ended. The caller has requested that before.
     pub fn join(self, server: &Server) {
         server.shared.wakers.iter().for_each(Waker::wake);
         for worker in self.workers {
@@ -146,7 +146,8 @@ fn udp_ports(server: &Server, sockets: Option<UdpSockets>) -> impl Iterator<Item
     workers.map(move |(worker, sockets)| UdpPort::new(worker, sockets, allow.clone()))
 }
 
-/// What a worker is made of, on its own thread: an io_uring belongs to the thread that made it.
+/// Parts of a worker. The worker's own thread assembles them, because an io_uring belongs to the thread that
+/// made it.
 struct Start {
     this: (usize, Arc<Server>),
     clock: Clock,
@@ -170,7 +171,7 @@ impl Start {
     }
 }
 
-/// A worker from its start to its end. How streams are waited for is decided here, once.
+/// Runs a worker from its start to its end. Chooses between io_uring and epoll, once.
 fn work(start: Start, poller: Poller, cpu: Option<usize>) {
     let number = start.this.0;
     if let Some(cpu) = cpu

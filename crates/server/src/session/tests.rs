@@ -323,7 +323,7 @@ fn statistics_have_unique_names_and_values_of_one_word() {
             .iter()
             .map(|line| {
                 let words: Vec<_> = line.split(' ').collect();
-                // What the kernel says is a sentence.
+                // The reason may be a sentence of the kernel's.
                 let one_word = words.len() == 3 || words[1] == "io_backend_reason";
                 assert!(words[0] == "STAT" && one_word, "{line}");
                 words[1]

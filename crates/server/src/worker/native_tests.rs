@@ -20,7 +20,7 @@ use crate::shared::clock::{Clock, seconds};
 use crate::shared::{self, Ending};
 use crate::worker::{Incoming, Post, Worker};
 
-/// How long a test waits for what has to come.
+/// Longest wait of a test for a reply or an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running workers.
@@ -208,7 +208,7 @@ fn datagrams_that_do_not_end_do_not_keep_a_server_from_ending() {
         let arrivals = [first, second].map(|set| client.requester.datagram(&[set]).bytes);
         let (stop, stopped) = channel::<()>();
         let flooding = std::thread::spawn(move || {
-            // Whether anybody listens any more is not of interest.
+            // Errors of sending are ignored, because the server may have ended.
             while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 for (bytes, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     let _ = flood.send_to(&arrivals[bytes], addresses[to]);

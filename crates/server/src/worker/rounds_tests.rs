@@ -128,7 +128,7 @@ fn handshakes_do_not_take_the_turns_of_others() {
         assert!(turns >= 1, "no turn in round {round}");
         assert!(!bench.worker.queues.is_empty());
     }
-    // Those that shake hands had one turn in each round.
+    // The connections in a handshake had one turn in each round.
     for _ in 0..SHAKERS {
         bench.round();
     }

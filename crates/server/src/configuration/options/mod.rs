@@ -282,7 +282,7 @@ impl Options {
     /// Takes from `other`, the file, what is not said here.
     pub(super) fn or(mut self, mut other: Self) -> Self {
         if self.semantics.is_said() || self.disable_evictions.is_said() {
-            // Whoever says here what is kept also decides on what goes with it.
+            // A higher source that sets the semantics overrides the file's eviction policy, too.
             other.semantics.clear();
             other.disable_evictions.clear();
             other.eviction.clear();

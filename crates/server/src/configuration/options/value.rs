@@ -37,7 +37,7 @@ pub enum Kind {
     List,
 }
 
-/// Everything that is known of an option before anybody gives it.
+/// Facts about an option that do not depend on its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     /// Long name, and key in TOML.
@@ -49,13 +49,13 @@ pub struct Declaration {
     pub help: String,
     pub kind: Kind,
     pub letter: Option<char>,
-    /// Name that it had before.
+    /// Former name.
     alias: Option<&'static str>,
     /// Name within the section, of the option that the section is named after.
     key: &'static str,
     pub value_name: &'static str,
     default: Option<&'static str>,
-    /// Whether `-h` shows it.
+    /// Makes `-h` show it, not only `--help`.
     is_common: bool,
     is_hidden: bool,
 }

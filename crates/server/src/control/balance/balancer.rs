@@ -47,7 +47,7 @@ impl Balancer {
         self.window.push_back(loads);
         let mut states = Vec::with_capacity(routes.len());
         for (partition, route) in routes.iter().enumerate() {
-            // Somebody else may have changed it since.
+            // Another party may have changed the route since.
             self.shared[partition] &= route.access == Access::Crew;
             self.rests[partition] = self.rests[partition].saturating_sub(1);
             states

@@ -24,25 +24,25 @@ const FOREIGN_SHARE: f64 = 0.1;
 pub enum Change {
     /// The partition is too hot for any one worker: everyone may read it (CREW).
     Share {
-        /// Which.
+        /// Number of the partition.
         partition: usize,
     },
     /// It has cooled down: its owner alone reads it again (EREW).
     Own {
-        /// Which.
+        /// Number of the partition.
         partition: usize,
     },
     /// It goes to another worker.
     Move {
-        /// Which.
+        /// Number of the partition.
         partition: usize,
-        /// To whom.
+        /// Number of the new owner.
         owner: usize,
     },
 }
 
 impl Change {
-    /// Which partition changes.
+    /// Returns the partition that changes.
     pub fn partition(self) -> usize {
         match self {
             Self::Share { partition } | Self::Own { partition } | Self::Move { partition, .. } => partition,

@@ -75,7 +75,7 @@ impl KernelGetState {
     fn look(&self) {
         let attachments = self.program().into_iter().flat_map(KernelGet::attachments);
         for ((name, is_attached), gone) in attachments.zip(&self.gone) {
-            // What cannot be found out is as it was.
+            // An error leaves the state as it was.
             if matches!(is_attached, Ok(false)) && !gone.swap(true, Ordering::Relaxed) {
                 log!(
                     "GETs are no longer answered in the kernel (--kernel-get): {name} is gone, or the \

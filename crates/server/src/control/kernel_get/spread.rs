@@ -26,13 +26,13 @@ struct CpuTime {
     all: u64,
 }
 
-/// Which CPUs take over.
+/// Choice of the CPUs that take over.
 #[derive(Debug)]
 struct Policy {
     percent: u32,
-    /// Those that may, in the order of their numbers.
+    /// CPUs that may take over, in the order of their numbers.
     candidates: Vec<usize>,
-    /// Those that do.
+    /// CPUs that take over now.
     chosen: Vec<usize>,
     periods_since_change: u32,
 }

@@ -38,7 +38,7 @@ pub use trial::{Trial, place};
 #[derive(Debug)]
 pub struct Restart {
     program: io::Result<Program>,
-    /// Why there is none.
+    /// Reason why a restart is refused.
     forbidden: Option<String>,
     is_wanted: AtomicBool,
     waiting: Mutex<Waiting>,

@@ -54,7 +54,7 @@ pub fn rings(workers: usize, payload_bytes: usize) -> Vec<RingEnds> {
 pub struct Origin {
     /// The sender.
     pub peer: SocketAddr,
-    /// Which of the first worker's sockets it came through, if it came through one.
+    /// Number of the first worker's socket that it came through, if it came through one.
     pub socket: u16,
 }
 

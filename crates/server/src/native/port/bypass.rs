@@ -40,7 +40,7 @@ struct FrameOutbox<'a, Q> {
 impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
     #[inline]
     fn open(&mut self, to: Source) {
-        // Where there is no frame, what is written goes nowhere, and is counted.
+        // Without a free frame, the reply is dropped and counted.
         let number = to.number as usize;
         let Some(forwarded) = self.forwarded else {
             self.replies.open(ReplyTo::Datagram(number));
@@ -145,7 +145,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
                 continue;
             };
             if !self.colleagues.contains(&owner) {
-                // Its port does not reach this client.
+                // The port of the owner does not reach this client.
                 round.take(datagram.bytes, source, true);
                 continue;
             }

@@ -28,7 +28,7 @@ pub enum NativePort {
     Xdp(Box<BypassPort<XdpQueue>>),
     /// A queue of DPDK.
     Dpdk(Box<BypassPort<DpdkQueue>>),
-    /// Its queue has failed.
+    /// A port whose queue has failed.
     Gone,
 }
 

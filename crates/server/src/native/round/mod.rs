@@ -102,7 +102,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             return Taken::Done;
         }
         if source.peer.port() == 0 {
-            // Nobody can be answered there.
+            // No reply reaches port 0.
             self.counters.not_ours.add(1);
             return Taken::Done;
         }
@@ -333,7 +333,8 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             if done == batch.len() || self.context.worker.is_spent() {
                 continue;
             }
-            // What comes behind is looked up again: not all of it for each value that has no room.
+            // Each value that has no room causes the requests behind it to be looked up again, so the next
+            // batches are short.
             batch_requests = REQUESTS_BEHIND_DENIED;
             if let Some((_, rest)) = requests.split_first() {
                 sink.deny(0);

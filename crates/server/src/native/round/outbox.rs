@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 pub struct Source {
     /// The sender's address.
     pub peer: SocketAddr,
-    /// Which datagram of the burst it is.
+    /// Number of the datagram in the burst.
     pub number: u32,
 }
 

@@ -13,7 +13,7 @@ use crate::telemetry::stats::Counters;
 /// A datagram that is answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// Which of the round.
+    /// Number of the datagram in the round.
     pub serial: u64,
     /// Header of the reply.
     pub header: Header,
@@ -103,7 +103,7 @@ pub(super) struct Sink<'s, O> {
     pub counters: &'s Counters,
     pub native_counters: &'s NativeCounters,
     pub value_bytes_max: u64,
-    /// Why there was no room.
+    /// Reason why there was no room.
     pub denied: Status,
     /// Length of the value that is being written.
     pub value_bytes: usize,

@@ -8,7 +8,7 @@ use micanite_wire::native::{Header, Opcode, Request, RequestWriter, Status, padd
 use super::{Answer, Arrival, Bench, NativeBench, check, cookie};
 use crate::shared::Shared;
 
-/// Somebody who asks.
+/// A client that composes requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Requester {
     pub peer: SocketAddr,

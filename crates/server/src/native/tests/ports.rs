@@ -152,7 +152,7 @@ fn a_full_ring_refuses_datagrams_and_keeps_its_own() {
     let kept = ports.counter(0, "forwarded");
     assert_eq!(kept + refused, sent);
     assert_eq!(ports.counter(1, "datagrams_sent"), 0);
-    // What the client's own socket cannot hold at a time is lost on the way back, as ever.
+    // The client's own socket drops the replies that it has no room for.
     ports.run(1, kept as usize);
     assert!(!ports.ports[1].has_forwarded());
     assert_eq!(ports.counter(1, "datagrams_sent"), kept);

@@ -72,7 +72,7 @@ impl Twin {
             return self.apply(request);
         }
         if let Some((status, number)) = self.done.get(&name) {
-            // Whoever uses an id again for something else is answered by what it was.
+            // A reused id gets the status of its first request, even if the requests differ.
             let has_number = request.opcode.answers_number();
             return End { number: if has_number { *number } else { 0 }, ..End::of(*status) };
         }

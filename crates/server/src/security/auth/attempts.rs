@@ -11,7 +11,7 @@ use crate::limits::{AUTH_FAILURE_FORGOTTEN_S, AUTH_FAILURES_OF_ADDRESS, AUTH_SET
 /// Recent failures of an address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// 0: nobody's.
+    /// 0: the record is free.
     source: u128,
     level: u32,
     /// When the level was this.
@@ -40,7 +40,7 @@ impl Record {
 #[derive(Debug)]
 pub struct Attempts {
     sets: Vec<[Record; AUTH_WAYS]>,
-    /// So that nobody chooses addresses that push others out.
+    /// Hashes by a secret, so that nobody can choose addresses that push others out.
     hasher: RandomState,
 }
 

@@ -1,4 +1,4 @@
-//! Which keys are asked for most, now: a sketch per worker, of some hundred requests a second.
+//! Keys that are asked for most now: a sketch per worker, of some hundred requests a second.
 //!
 //! ```text
 //!  a batch has run -> count down to the next sample --- not yet: nothing else
@@ -87,7 +87,7 @@ impl HotKeys {
 pub struct HotKey {
     /// The key.
     pub key: Box<[u8]>,
-    /// Which part of all requests are for it, 0 to 1.
+    /// Share of all requests that are for it, 0 to 1.
     pub share: f64,
 }
 

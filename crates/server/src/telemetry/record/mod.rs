@@ -96,7 +96,7 @@ struct Ended {
     bytes: u64,
     lasted_ms: u64,
     end: End,
-    /// Why it could not be written.
+    /// Reason why it could not be written.
     error: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl Recorder {
     /// Begins a recording, and says what it does.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot begin.
     pub fn start(
         server: &Arc<Server>,
         clock: Clock,

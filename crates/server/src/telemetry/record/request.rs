@@ -87,7 +87,7 @@ pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, facts: 
         engine::Operation::Store { value, .. } => Some(value.len()),
         engine::Operation::MetaStore(store) => match store.mode {
             StoreMode::Set | StoreMode::Add | StoreMode::Replace => Some(store.value.len()),
-            // Of the whole, where it is known.
+            // Length of the whole value, if it is known.
             _ if ended == engine::Outcome::Stored => facts.item.map(|item| item.value_bytes),
             _ => None,
         },
@@ -124,7 +124,7 @@ pub(super) fn expiry_s(request: &Request<'_>, facts: &ItemFacts, now_s: u32) -> 
     };
     expiry.map(|expiry| match expiry {
         Expiry::NEVER => 0,
-        // What has expired already is there for the shortest time that can be told.
+        // An item that has expired already counts as one second, because 0 means never.
         Expiry(at_s) => at_s.saturating_sub(now_s).max(1),
     })
 }

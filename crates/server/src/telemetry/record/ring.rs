@@ -1,7 +1,7 @@
 //! The entries of one worker that wait to be written: a bounded ring of words.
 //!
 //! One thread writes at a time, the worker or whoever executes a request for it meanwhile, and one reads.
-//! Its memory is taken when the first recording begins and then kept.
+//! The ring takes its memory when the first recording begins, and keeps it.
 
 use std::sync::OnceLock;
 
@@ -153,7 +153,7 @@ mod loom_models {
     /// whole and in order, across the end of the ring.
     #[test]
     fn loom_entries_come_out_whole_and_in_order() {
-        // How often so many found room.
+        // Number of executions in which so many entries found room.
         let found_room = std::sync::Arc::new([const { AtomicUsize::new(0) }; 1 + ENTRIES as usize]);
         let counts = std::sync::Arc::clone(&found_room);
         let mut builder = loom::model::Builder::new();

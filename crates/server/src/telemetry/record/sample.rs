@@ -1,4 +1,4 @@
-//! Which keys are recorded, what their numbers are, and what a worker does.
+//! Selection of the keys that are recorded, their numbers, and the worker's part of recording.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,7 +21,7 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
         filter(&of, |name, count| lines.stat(&format!("port_{number}:{name}"), count));
     }
     let workers = native.counters.iter().zip(&shared.counters);
-    // Those of frames make the lines of a worker half as many again.
+    // Counters of frames make the lines of a worker half as many again.
     let workers_max = match native.frames.is_empty() {
         true => STATS_WORKERS_MAX,
         false => STATS_WORKERS_MAX / 2,

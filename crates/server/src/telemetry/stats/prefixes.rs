@@ -29,7 +29,7 @@ pub struct Prefixes {
 pub struct PrefixCounts {
     /// Keys asked for.
     pub get: u64,
-    /// Those that were there.
+    /// Keys that were found.
     pub hit: u64,
     /// Stores.
     pub set: u64,

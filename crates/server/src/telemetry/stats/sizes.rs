@@ -19,7 +19,7 @@ const POWERS: usize = 20;
 /// Room for the longest line.
 const LINE_BYTES_MAX: usize = 64;
 
-/// Whoever holds it may count; one client at a time, for the counts take memory.
+/// Permission to count. One client at a time has it, because the counts take memory.
 #[derive(Debug)]
 struct Turn(Arc<AtomicBool>);
 

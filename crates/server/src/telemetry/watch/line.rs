@@ -51,7 +51,7 @@ impl Line {
     }
 
     fn add(&mut self, text: Arguments<'_>) {
-        // What is too long is cut, and there is no other error.
+        // A line that is too long is cut. There is no other error.
         let _ = self.write_fmt(text);
     }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! While nobody watches this costs one relaxed load per batch. A watcher that does not keep up
-//! loses lines and is told how many (`skipped=`); whoever has something to say never waits for it.
+//! loses lines and is told how many (`skipped=`). The thread that writes a line never waits for it.
 
 mod line;
 mod requests;
@@ -200,7 +200,7 @@ impl Watch {
             taken.is_ok()
         };
         let place = self.places.iter().position(|place| free(&place))?;
-        // What was left for the one before.
+        // The ring may hold lines for the previous watcher.
         self.places[place].ring.clear();
         self.places[place].kinds.store(kinds.0, Ordering::Release);
         self.wanted.fetch_or(kinds.0, Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl Watch {
         Some(Watcher { place, watch: Arc::clone(self) })
     }
 
-    /// The kinds that anybody wants, counted anew; one who begins meanwhile adds its own later.
+    /// Counts anew the kinds that watchers want. A watcher that begins meanwhile adds its own later.
     fn count_wanted(&self) {
         let kinds = |place: &Place| place.kinds.load(Ordering::Acquire) & !TAKEN;
         let wanted = || self.places.iter().fold(0, |sum, place| sum | kinds(place));
@@ -223,7 +223,7 @@ impl Watch {
         }
     }
 
-    /// Writes a line to whoever wants this kind.
+    /// Writes a line to each watcher that wants this kind.
     #[cold]
     fn tell(&self, kind: Kinds, write: impl FnOnce(&mut Line)) {
         let number = self.lines.fetch_add(1, Ordering::Relaxed);

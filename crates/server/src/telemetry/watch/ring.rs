@@ -1,7 +1,7 @@
 //! The lines that wait for one watcher: a bounded ring of words.
 //!
-//! Whoever writes takes turns by a flag, and gives up after a few looks at it; the one reader needs
-//! no turn. Its memory is taken when the first watcher comes and then kept.
+//! Writers take turns by a flag, and give up after a few looks at it. The one reader needs no turn. The
+//! ring takes its memory when the first watcher comes, and keeps it.
 
 use std::hint::spin_loop;
 use std::sync::OnceLock;

@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Compares what a burst is answered with in frames and without.
+    /// Compares the replies to a burst in frames with those to the same burst without frames.
     fn round(&mut self) {
         let burst = std::mem::take(&mut self.burst);
         let expected = self.twin.round(0, &burst, false);
@@ -120,13 +120,13 @@ impl Server {
         let counters = self.port.port().counters();
         assert_eq!(counters.frames, self.frames);
         assert_eq!((counters.reused, counters.copied, counters.no_frame), (self.replies, 0, 0));
-        // What was not answered goes back with the next burst.
+        // Frames without a reply go back with the next burst.
         let waiting = self.port.port().recv();
         assert_eq!(waiting.expect("the queue never fails"), 0);
     }
 }
 
-/// To whom a reply goes, and what it says.
+/// Returns the destination of a reply and its payload.
 fn reply(frame: &[u8]) -> (SocketAddr, Vec<u8>) {
     let found = parse(frame, ReceiveChecksums::Unverified).expect("a reply can be read");
     assert!(local().addresses.contains(&found.source.ip()));
