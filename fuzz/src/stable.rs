@@ -35,7 +35,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("trace_packets", micanite_workload::trace::fuzz::trace_packets),
 ];
 
-/// What the protocols' grammars are made of: mutations insert these besides random bytes.
+/// Words of the protocols' grammars. Mutations insert these besides random bytes.
 const WORDS: &[&[u8]] = &[
     b"\r\n",
     b"\n",

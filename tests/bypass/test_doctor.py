@@ -33,7 +33,7 @@ def inside(link, *words, prefix=()):
 
 
 def judged(link, *words, prefix=()):
-    """Its report for programs, and its exit status."""
+    """Returns the report for programs and the exit status."""
     ended = inside(link, "--json", *words, prefix=prefix)
     assert ended.stderr == ""
     return json.loads(ended.stdout), ended.returncode
@@ -74,12 +74,12 @@ def test_the_recipe_for_a_veth_pair_starts_a_server(link, start):
     *_, line = report["verdict"]["recipe"]
     words = shlex.split(line)
     assert words[:2] == ["micanite", "serve"]
-    # What is left out is how much memory, for the sake of the other tests.
+    # The recipe's size of memory is left out, for the sake of the other tests.
     assert words[-2:] == ["-m", "1024"]
     with link.server.inside():
         server = start(*words[2:-2])
     assert f"xdp:{links.NEAR}" in server.stderr()
-    # Its own program is there now, and it says whose it is.
+    # The server's own program is attached now, and the doctor names its owner.
     taken, status = judged(link, links.NEAR)
     (program,) = [it for it in findings(taken, links.NEAR) if "XDP program is attached already" in it["text"]]
     assert (status, program["state"]) == (1, "missing")

@@ -135,7 +135,7 @@ def test_many_in_flight_come_back_under_their_numbers(server, client, key):
 
 
 def test_multi_gets(server, client, moved, key):
-    """Of one datagram and of several; with misses and keys twice."""
+    """Replies have one datagram or several; keys miss or come twice."""
     values = {b"%b%d" % (key, number): random.Random(number).randbytes(number * 3) for number in range(40)}
     with server.connect() as stream:
         for name, value in values.items():

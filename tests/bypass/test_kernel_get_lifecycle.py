@@ -97,7 +97,7 @@ def test_an_interface_that_goes_down_and_comes_back(link):
 
 
 def test_an_interface_that_is_deleted_is_told_of(link):
-    """By stats, by the gauge and, once, by the log; a restart attaches the program to the new one."""
+    """Stats, the gauge and, once, the log tell it; a restart attaches the program to the new one."""
     with KernelServer(link, "--admin", "127.0.0.1:0") as server:
 
         def gauge():
@@ -140,8 +140,7 @@ def test_a_large_image_in_several_arrays(link):
 
 @pytest.mark.parametrize("mtu", [576, 9000])
 def test_other_frame_lengths(link, mtu):
-    """Where frames are short, so are the kernel's replies; where they are too long for the driver, the
-    program is behind it."""
+    """Short frames get short replies. Frames that are too long for the driver put the program behind it."""
     if mtu == 9000:
         link.clients.ip("link", "set", "dev", link.far, "xdpdrv", "off")
     link.set_mtu(mtu)
@@ -160,7 +159,7 @@ def test_other_frame_lengths(link, mtu):
 
 
 def test_others_than_those_allowed_are_not_answered(link):
-    """Neither by the kernel nor by the server; and both count it."""
+    """Neither the kernel nor the server answers it, and both count it."""
     with KernelServer(link, "--udp-allow", "10.99.0.0/16") as server:
         with server.connect() as stream:
             stream.set(b"a", b"value")
@@ -273,7 +272,7 @@ def test_raw_frames(link, mode):
         )
         for length in range(1, len(whole)):
             raw.send(whole[:length], kind=0x0800)
-        # What is answered next is what was asked for last: nothing of all that was.
+        # The next reply is to the last request: the frames before it got none.
         assert client.ask(b"mn\r\n") == b"MN\r\n"
         assert "answered" not in before(), before()
         assert server.alive() and answers(server)
@@ -281,7 +280,7 @@ def test_raw_frames(link, mode):
 
 
 def test_replies_have_right_checksums(link):
-    """Of IP and UDP, as the client's kernel does not ask for everywhere."""
+    """The test checks IP and UDP, because the client's kernel does not do so everywhere."""
     with KernelServer(link) as server, server.client() as client, raw_end(link) as raw:
         for size in (0, 1, 2, 3, 100, 101):
             with server.connect() as stream:

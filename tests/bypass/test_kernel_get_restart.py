@@ -1,5 +1,4 @@
-"""What is stored stays over restarts and starts of `--kernel-get`, in one server's hands
-(`--kernel-get-pin`)."""
+"""Stored items survive restarts and starts of `--kernel-get`, owned by one server (`--kernel-get-pin`)."""
 
 import os
 import signal
@@ -45,7 +44,7 @@ def pins():
     pins = f"{directory}/pins"
     os.mkdir(pins)
     yield pins
-    # What a server that was ended just now still has open does not keep it here.
+    # Files that a server which has just ended still has open do not keep the mount here.
     subprocess.run(["umount", "--lazy", directory], check=True)
     os.rmdir(directory)
 
@@ -53,7 +52,7 @@ def pins():
 @pytest.mark.parametrize("ending", ["SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("semantics", ["cache", "store"])
 def test_pinned_memory_outlives_the_server(link, pins, semantics, ending):
-    """What was acknowledged is there again, and answered by the kernel; another size is refused."""
+    """Acknowledged items are there again, and the kernel answers for them; another size is refused."""
     options = ("--kernel-get-pin", pins, "--semantics", semantics)
     said = {b"key-%d" % number: b"v%d" % number for number in range(500)}
     for start in range(3):
@@ -120,7 +119,7 @@ def store(server, number):
 
 @pytest.mark.parametrize("then", ["the same", "another", "no pin", "no kernel-get"])
 def test_a_restart_keeps_other_servers_off_pinned_memory(link, pins, tmp_path, then):
-    """Whatever becomes of the option, as long as the memory is written: through several restarts."""
+    """This holds for any change of the option while the memory is written, through several restarts."""
     one, two = f"{pins}/one", f"{pins}/two"
     options = {
         "the same": {"kernel_get": NEAR, "kernel_get_pin": one},
@@ -164,7 +163,7 @@ def test_a_restart_that_adds_a_pin_keeps_the_items(link, pins, tmp_path):
 
 
 def test_a_restart_does_not_pin_where_others_are(link, pins, tmp_path):
-    """What is pinned there already, or is another server's, stays, and so does the server."""
+    """Pins that are there already, or are another server's, stay, and the server goes on."""
     taken, old = f"{pins}/taken", f"{pins}/old"
     with KernelServer(link, "--kernel-get-pin", old) as server:
         store(server, 0)
@@ -198,7 +197,7 @@ def test_memory_that_cannot_be_pinned_ends_the_start(link, pins):
 
 @pytest.mark.parametrize("program", ["there", "refused"])
 def test_a_pin_of_roots_is_not_lost_in_a_restart_as_another_user(link, pins, program):
-    """Whether the program is there or not: that user cannot open the memory again."""
+    """The new user cannot open the memory again, with or without the program."""
     if program == "refused":
         link.server.ip("link", "set", "dev", NEAR, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
     with FromRoot(link, "-u", "nobody", "--kernel-get-pin", pins) as server:

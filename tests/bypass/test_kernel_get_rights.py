@@ -19,7 +19,7 @@ NEEDED = ("net_admin", "bpf", "perfmon")
 
 
 def test_few_capabilities_are_enough(link):
-    """Those that the help names, and no memory that may be locked."""
+    """The rights are those that the help names, and no memory may be locked."""
     with FewRights(NEEDED, link) as server:
         assert capabilities_of(server.pid).bit_count() <= len(NEEDED)
         assert server.kernel_text().startswith("on"), server.kernel_text()

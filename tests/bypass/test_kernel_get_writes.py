@@ -48,7 +48,7 @@ def found(key, value, flags=0):
 
 
 def counted(moved):
-    """What the program has answered since: hits, misses."""
+    """Returns the hits and misses that the program has answered since."""
     counters = moved()
     return counters.get("hits", 0), counters.get("misses", 0)
 

@@ -112,7 +112,7 @@ class Namespace:
         return [self.run(*words).stdout for words in asked]
 
     def queues(self):
-        """How many receive and transmit queues there are."""
+        """Returns the numbers of receive and transmit queues."""
         current = self.run("ethtool", "-l", "v0").stdout.split("Current hardware settings:")[1]
         return [int(line.split()[1]) for line in current.splitlines() if line.startswith(("RX:", "TX:"))]
 

@@ -84,7 +84,7 @@ def test_an_attached_program_of_another_owner_stays(link):
 
 
 def test_a_second_server_does_not_take_the_interface(link, key):
-    """Neither a second server, nor a program of somebody else's."""
+    """Neither a second server nor a foreign program gets the interface."""
     with PortServer(XDP, link, "-m", 64) as server, server.client() as client:
         ours = attached(link)["prog"]["id"]
         refused(link)
@@ -229,7 +229,7 @@ NEEDED = ("net_raw", "net_admin", "bpf")
 
 
 def test_an_unprivileged_user_with_few_capabilities(link, key):
-    """Those that docs/bypass.md names, no more."""
+    """The rights are those that docs/bypass.md names, and no more."""
     with UnprivilegedServer(NEEDED, link, "-m", 64) as server, server.client() as client:
         assert status_of(server.pid, "Uid").split()[0] == "65534"
         assert capabilities_of(server.pid).bit_count() <= len(NEEDED)

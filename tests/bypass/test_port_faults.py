@@ -22,7 +22,7 @@ FLAPS = 6
 
 
 def options_of(kind):
-    """Of the link that a port has."""
+    """Returns the options of a port's link."""
     return {"addressed": False, "whole_checksums": True} if kind == DPDK else {}
 
 

@@ -18,8 +18,8 @@ FRAMES = (
     "frames_not_ours", "frames_fragments", "frames_options", "frames_bad_lengths", "frames_bad_checksums",
     "frames_bad_sources",
 )  # fmt: skip
-# What does not come so far: the XDP program leaves both to the kernel, which puts fragments of IPv4 together
-# before it shows them to the af_packet driver of DPDK.
+# Counters of frames that do not reach the port: the XDP program leaves both kinds to the kernel, which
+# reassembles fragments of IPv4 before the af_packet driver of DPDK sees them.
 ELSEWHERE = {XDP: ("frames_options", "frames_fragments"), DPDK: ("frames_fragments",)}
 
 
@@ -74,7 +74,8 @@ def noop(client):
 
 
 def answered(client, datagram):
-    """Whether this datagram is answered: a no-op of the kernel's behind it is answered next if not."""
+    """Returns whether this datagram is answered. If not, the next reply is to the kernel's no-op behind it.
+    """
     probe = client.header()
     client.send(native.requests_datagram(probe, [Request(Opcode.NOOP)]))
     sequence = native.Header.parse(client.receive()).sequence
@@ -91,7 +92,7 @@ IPV4_GOOD = {
     "padding behind the packet": {"frame": {"padding": 30}},
     "padding with a tag": {"frame": {"vlan": 5, "padding": 3}},
 }
-# What is wrong with it, and the counter where it shows; None: the kernel has it, or nobody.
+# Faults, each with the frame and the counter that grows; None: the kernel gets it, or nobody.
 IPV4_BAD = {
     "UDP checksum": ({"udp": {"checksum": 0x1234}}, "frames_bad_checksums"),
     "UDP length beyond the packet": ({"udp": {"length": 500}}, "frames_bad_lengths"),
@@ -254,7 +255,7 @@ def test_replies_keep_the_tag_of_their_requests(server, client, raw, key):
 
 
 def test_replies_leave_in_the_frames_of_their_requests(port_around, key):
-    """Whatever their length: none is copied while a request is answered where it arrived."""
+    """Values of every length come back: none is copied while a request is answered in place."""
     with port_around.server("-m", 64) as server, server.client() as client:
         counted = Difference(server, "replies_reused", "replies_copied", "replies_no_frame", "datagrams_sent")
         for length in (0, 1, 100, 1000, 1300):
@@ -267,7 +268,7 @@ def test_replies_leave_in_the_frames_of_their_requests(port_around, key):
 
 
 def test_replies_to_frames_of_raw_sockets_have_right_checksums(server, client, raw):
-    """Of IP and UDP: a NIC's work that nobody does here."""
+    """The checksums are those of IP and UDP. A NIC would compute them, and nobody does so here."""
     ends = Ends(server, client)
     raw.send(ipv4(*ends.addresses, ends.udp(noop(client))))
     while True:

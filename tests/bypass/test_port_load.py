@@ -34,7 +34,7 @@ def start(binary, *words):
 
 
 def report(process, deadline_s=120):
-    """Its report; what it found was right."""
+    """Returns the report of a load, whose values were right."""
     try:
         said, wrong = process.communicate(timeout=deadline_s)
     finally:
@@ -152,7 +152,8 @@ def test_both_ends_over_memif(memif, dataset):
 
 
 def test_a_memif_peer_leaves_and_returns(memif):
-    """By its own will and killed in the middle of its work; values are compared each time."""
+    """The peer ends by itself, or a signal ends it in the middle of its work; values are compared each time.
+    """
     with MemifServer(memif) as server:
         for ending in (None, signal.SIGKILL, signal.SIGTERM):
             report(memif_load(memif, *SHORT))

@@ -82,7 +82,7 @@ def test_times(server):
 
 
 def test_refusals(server):
-    """What is too large is refused, and the old value gone: nobody reads what was to be replaced."""
+    """A value that is too large is refused. The old value is gone, so nobody reads a replaced one."""
     cache.set("key", "small")
     with pytest.raises((pymemcache.MemcacheServerError, pylibmc.TooBig)):
         cache.set("key", b"x" * (2 << 20))

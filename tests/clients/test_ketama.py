@@ -35,7 +35,7 @@ LISTS = lists()
 
 
 def digest(places):
-    """Of places in the list, each a byte."""
+    """Returns the digest of places in the list, each one byte."""
     assert len(places) == KEYS and len(set(places)) > 1
     return hashlib.md5(bytes(places)).hexdigest()
 

@@ -65,7 +65,7 @@ class Pool:
             return Proxy(names, **settings)
 
     def places(self, keys):
-        """Which server has each key; each is at exactly one."""
+        """Returns the server of each key; each key is at exactly one."""
         found = {}
         for place, server in enumerate(self.servers):
             with server.connect() as connection:
@@ -243,8 +243,8 @@ def test_nothing_is_lost_when_a_server_is_restarted_in_place(pool, keys):
 
 
 def test_with_ejection_others_serve_its_keys_and_its_return_brings_older_values(pool, keys):
-    """What the proxy sent elsewhere meanwhile stays there: the server that is back knows what it knew before.
-    """
+    """Values that the proxy has sent elsewhere meanwhile stay there. The server that is back has its old
+    ones."""
     settings = {"auto_eject_hosts": "true", "server_failure_limit": 1, "server_retry_timeout": 1000}
     with pool.proxy(**settings) as proxy:
         client, theirs, others = filled(proxy, pool, keys)

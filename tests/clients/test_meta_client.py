@@ -48,7 +48,7 @@ def test_stores_and_reads(client, name):
 
 
 def test_keys_of_all_kinds(client, name):
-    """Those that are no words travel in base64, long ones as a digest."""
+    """Keys that are no words travel in base64, and long ones as a digest."""
     for one in (f"{name}-🍺", f"{name} with spaces", f"{name}\n", name * 20):
         assert client.set(Key(one), one, ttl=1000)
         assert client.get(Key(one)) == one
@@ -93,7 +93,7 @@ def test_times(client, name):
 
 
 def test_a_lease_goes_to_one(connect, name):
-    """Of those that miss together one makes the value; the others wait until it is there."""
+    """One of the clients that miss together makes the value. The others wait until it is there."""
     winner, waiting = connect(), connect()
     policy = LeasePolicy(ttl=30, miss_retries=5)
     assert winner.get_or_lease(name, lease_policy=policy) is None

@@ -1,4 +1,5 @@
-"""What goes through nutcracker, and what it closes the connection for: docs/many-machines.md lists both."""
+"""Commands that pass through nutcracker, and those that close the connection: docs/many-machines.md lists
+both."""
 
 import pymemcache
 import pytest

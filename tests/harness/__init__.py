@@ -1,2 +1,2 @@
-"""What the black-box tests share: a server process, a raw connection, polls with a deadline, memory figures.
-"""
+"""Shared parts of the black-box tests: a server process, a raw connection, polls with a deadline, memory
+figures."""

@@ -1,4 +1,4 @@
-"""How much memory a process really holds, and how much the machine has left."""
+"""Memory that a process really holds, and memory that the machine has left."""
 
 import re
 
@@ -21,7 +21,7 @@ def resident_bytes(pid):
 
 
 def available_bytes():
-    """What the kernel could give without swapping."""
+    """Returns the memory that the kernel could give without swapping."""
     with open("/proc/meminfo") as lines:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
 

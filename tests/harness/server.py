@@ -96,7 +96,7 @@ class Server:
         return command()
 
     def places(self):
-        """Where the server puts its files: a directory of its own."""
+        """Returns variables that put the server's files into a directory of its own."""
         return {"MEMCACHED_PORT_FILENAME": self.directory / "ports", "XDG_RUNTIME_DIR": self.directory}
 
     def ctl(self, *words, deadline_s=60):
@@ -131,7 +131,7 @@ class Server:
         until(answers, "the server to answer")
 
     def ports(self):
-        """What the server wrote about its ports: {"TCP": n, "UDP": n}."""
+        """Returns the ports that the server wrote to its file: {"TCP": n, "UDP": n}."""
         try:
             lines = (self.directory / "ports").read_text().splitlines()
         except FileNotFoundError:
@@ -140,7 +140,7 @@ class Server:
 
     @property
     def address(self):
-        """Where it listens, as the socket module and pymemcache take it."""
+        """Returns the address as the socket module and pymemcache take it."""
         return self.unix_socket if self.unix_socket else ("127.0.0.1", self.port)
 
     def connect(self, **options):
@@ -155,7 +155,7 @@ class Server:
         return found
 
     def alive(self):
-        """Whether the process still runs."""
+        """Returns whether the process still runs."""
         return self.process.poll() is None
 
     def stderr(self):
@@ -188,7 +188,7 @@ class Server:
 
 
 def free_ports(count):
-    """So many TCP ports that nobody listens on, no two the same."""
+    """Returns this many different TCP ports that nobody listens on."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

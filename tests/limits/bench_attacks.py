@@ -65,7 +65,7 @@ def worst(rows):
 
 
 def attacked(options, name):
-    """What one run measured: the report's quantiles, the share that was answered, and the memory."""
+    """Returns the figures of one run: the report's quantiles, the share that was answered, and the memory."""
     server = Server(*options)
     try:
         tcp = f"memcached://127.0.0.1:{server.port}"

@@ -88,7 +88,7 @@ def endure(attacked, key, name):
                 began = time.monotonic()
                 friend.set(key, b"%d" % number)
                 found = friend.get(key)
-                # What an attacker stores meanwhile may push it out of a cache.
+                # Values that an attacker stores meanwhile may push it out of a cache.
                 if found is not None:
                     assert found == b"%d" % number
                     hits += 1
@@ -116,7 +116,7 @@ def endure(attacked, key, name):
 
 
 def keeps(client, key, value):
-    """Whether a value is there after it was stored; another one never is."""
+    """Returns whether a value is there after it was stored. Another value never is."""
     client.set(key, value)
     found = client.get(key)
     assert found in (None, value), "another value"
@@ -124,7 +124,7 @@ def keeps(client, key, value):
 
 
 def connections(server):
-    """How many there are, this one included; more than there may be if it is refused."""
+    """Returns the number of connections, this one included; more than any limit if this one is refused."""
     try:
         return int(server.stats()["curr_connections"])
     except (AssertionError, KeyError, TypeError, ValueError, OSError):
@@ -132,7 +132,7 @@ def connections(server):
 
 
 def test_idle_connections_are_closed_if_wished(start, workers, key):
-    """Whatever they are in the middle of; who does something stays."""
+    """Idle connections are closed in any state; an active one stays."""
     server = start("-t", workers, "-m", "64", "-o", "idle_timeout=5")
     with server.connect() as busy, contextlib.ExitStack() as stack:
         assert server.stats("settings")["idle_timeout"] == "5"

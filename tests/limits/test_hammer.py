@@ -24,7 +24,7 @@ def value_of(name, version):
 
 
 def check(name, value):
-    """Whether a value is some version of this key's value."""
+    """Returns whether a value is some version of this key's value."""
     version, space, _ = value.partition(b" ")
     return bool(space) and version.isdigit() and value == value_of(name, int(version))
 

@@ -20,7 +20,7 @@ FIRST_LINES = {
 
 
 def is_stored(connection, key):
-    """Whether the page has had its way."""
+    """Returns whether the page has stored its item."""
     return connection.get(key) is not None
 
 
@@ -46,7 +46,7 @@ def test_the_same_in_pieces(server, client, key, first_line):
 
 
 def test_requests_before_it_are_answered(server, key):
-    """What a client of memcached's own has sent before is not lost."""
+    """Requests that a memcached client has sent before are not lost."""
     with server.connect() as connection:
         connection.send(b"mn\r\n")
         assert connection.line() == b"MN"

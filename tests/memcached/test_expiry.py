@@ -11,7 +11,7 @@ PAST = 1_000_000_000  # a Unix time long ago, and too large to be taken as a rel
 
 
 def gone(connection, key):
-    """Whether a key has no value."""
+    """Returns whether a key has no value."""
     return connection.get(key) is None
 
 

@@ -175,7 +175,7 @@ def said(address, request):
 
 
 def same(ours, theirs):
-    """Whether two answers are, though one of them came a second later."""
+    """Returns whether two answers are the same, though one of them came a second later."""
     words = [[word for line in lines for word in [*line.split(b" "), b"\n"]] for lines in (ours, theirs)]
     if len(words[0]) != len(words[1]):
         return False

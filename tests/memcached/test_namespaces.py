@@ -22,7 +22,7 @@ def put(connection, keys):
 
 
 def found(connection, keys):
-    """Those of the keys that are there, each with its value."""
+    """Returns those of the keys that are there; their values must be right."""
     values = connection.values(b"get " + b" ".join(keys) + b"\r\n")
     assert all(value == (0, key) for key, value in values.items())
     return set(values)
@@ -87,7 +87,7 @@ def test_noreply_and_nonsense(server, key):
 
 
 def test_many_at_a_time_are_refused_in_words(server, key):
-    """What is refused changes nothing; what was done stays done."""
+    """A refused flush changes nothing; finished ones stay done."""
     with server.connect() as connection:
         names = [b"%b-%d" % (key, i) for i in range(600)]
         put(connection, [name + b":1" for name in names])

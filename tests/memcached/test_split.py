@@ -1,4 +1,4 @@
-"""Where the network cuts the bytes makes no difference."""
+"""Requests that the network splits at any place are answered as whole ones."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What the storing commands leave behind: values, flags, CAS numbers, the number arithmetic."""
+"""Results of the storing commands: values, flags, CAS numbers, the number arithmetic."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_arithmetic(client, key, before, request_, reply, after):
     client.set(key, before, flags=3)
     assert client.ask(request_.replace(b"K", key) + b"\r\n") == reply
     assert whole(client, key) == (3, after)
-    # What a shorter number left behind is still a number.
+    # The text that a shorter number leaves is still a number.
     assert client.ask(b"incr %b 0\r\n" % key) == reply
 
 

@@ -91,13 +91,13 @@ def test_the_longest_datagrams_are_not_fragmented(hosts, server, key):
 
 
 def test_increments_between_hosts(hosts, server):
-    """By the client library, with GRO and GSO across the pair where the kernel has them."""
+    """The client library sends, with GRO and GSO across the pair where the kernel has them."""
     with hosts[1].inside(), Increments(f"{hosts[0].address}:{server.native_port}", count=COUNT) as increments:
         assert increments.report(DEADLINE_S)["done"] == COUNT
 
 
 def test_increments_while_the_link_goes_down_and_up(hosts):
-    """Whatever was on the wire is lost, each time, in whole bursts."""
+    """Each time whole bursts of datagrams in flight are lost."""
     with FarServer(hosts[0], "-t", 2, "-m", 64, "--access", "erew") as server:
         address = f"{hosts[0].address}:{server.native_port}"
         with hosts[1].inside(), Increments(address, count=10 * COUNT, clients=8) as increments:

@@ -23,7 +23,7 @@ def client(server):
 
 
 class Moved:
-    """How far the program's counters of native requests have gone since it was made."""
+    """Growth of the program's counters of native requests since the object was made."""
 
     def __init__(self, server):
         self.server, self.before = server, self.counters(server)

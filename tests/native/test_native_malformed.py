@@ -69,7 +69,7 @@ def seeds_for(client):
 
 
 def drain(client):
-    """What has been answered so far, without waiting."""
+    """Returns the answers so far, without waiting."""
     answers = []
     while (answer := client.receive(0)) is not None:
         answers.append(answer)

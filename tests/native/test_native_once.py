@@ -68,7 +68,7 @@ def test_a_second_cas_has_not_lost_to_the_first(client, key):
 
 
 def test_failures_are_remembered_as_well(client, key):
-    """What was not found then is not found for the same request, though it is there by now."""
+    """A repeated request gets its first reply, though the item is there by now."""
     requests = {
         Status.NOT_FOUND: client.request(Opcode.INCREMENT, key, argument=1),
         Status.NOT_STORED: client.request(Opcode.APPEND, key, value=b"1"),

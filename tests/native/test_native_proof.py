@@ -153,7 +153,7 @@ def test_a_page_beyond_the_last_entry_is_empty(client):
 
 
 def test_a_directory_request_too_short_for_a_reply(client):
-    """Its answer is a header alone."""
+    """The answer is a header alone."""
     for length in (48, 56, 80, 87):
         client.send(native.directory_request(Header(Kind.DIRECTORY_REQUEST, client=1), 0, length))
         answer = client.receive()
@@ -201,7 +201,7 @@ def test_the_protocol_is_not_spoken_unless_asked_for(start):
 
 
 def udp_sockets(pid):
-    """How many UDP sockets a process has open."""
+    """Returns the number of UDP sockets that a process has open."""
     inodes = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -218,7 +218,7 @@ def udp_sockets(pid):
 
 
 def test_an_unproved_client_learns_its_cookie(server, key):
-    """By the base port alone: first a directory, then requests with what it says."""
+    """The client knows only the base port: it gets a directory first, then sends requests by it."""
     with server.client(learn=False) as client:
         header, (reply,) = client.ask(Request(Opcode.NOOP))
         assert header.cookie == client.cookie != 0 and header.generation

@@ -28,7 +28,7 @@ def served(workers, access):
     [(1, "erew", 100_000), (2, "erew", MILLION), (2, "crcw", 100_000), (4, "crew", 100_000)],
 )
 def test_increments_through_a_bad_network_are_exact(workers, access, count):
-    """By the client library: every increment counts once, and every one is answered."""
+    """The client library sends: every increment counts once, and every one is answered."""
     with served(workers, access) as server:
         counted = Difference(server, "answered_again", "forgotten", "requests")
         with (

@@ -1,4 +1,4 @@
-"""What --admin serves: that monitoring can read it, and that the numbers are the server's."""
+"""Answers of --admin: monitoring can read them, and the numbers are the server's."""
 
 import re
 import signal
@@ -166,7 +166,7 @@ def test_requests_are_in_the_histogram_of_their_command(fresh):
             until(is_timed, f"a timed {name}")
             after = timed()
             assert after[name] - before[name] <= sent
-            # What came before may be counted as late as now: its last request.
+            # Earlier requests may be counted only now: the last one of each.
             assert all(0 <= after[other] - before[other] <= 3 for other in after if other != name), (
                 before, after
             )

@@ -1,5 +1,4 @@
-"""What --admin takes from those who mean it no good: whatever they send, it answers others, and so does the
-cache."""
+"""Hostile clients of --admin: it goes on to answer others, and so does the cache."""
 
 import os
 import socket

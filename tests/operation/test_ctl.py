@@ -19,7 +19,7 @@ def server(start):
 
 
 def socket_of(server):
-    """Where the server's control socket is."""
+    """Returns the path of the server's control socket."""
     return server.directory / "micanite" / f"{server.port}.ctl"
 
 
@@ -188,7 +188,7 @@ def test_none(start):
 
 
 def test_a_directory_that_is_open_to_others_is_not_used(start, tmp_path):
-    """Neither by the server, which then uses the next place or none, nor by its client."""
+    """Neither the server, which then uses the next place or none, nor its client uses it."""
     directory = tmp_path / "micanite"
     directory.mkdir(mode=0o700)
     directory.chmod(0o755)

@@ -12,7 +12,7 @@ from harness.server import PROJECT
 
 DASHBOARD = PROJECT / "dashboards/micanite.json"
 ALERTS = PROJECT / "dashboards/alerts.yml"
-# What Prometheus and Grafana add by themselves.
+# Names that Prometheus and Grafana add by themselves.
 THEIRS = {"up", "instance", "job", "le"}
 
 
@@ -21,7 +21,7 @@ def labels():
     """The labels of each metric of a server with everything that has metrics of its own."""
     from harness.server import Server
 
-    # Nothing is answered there in the kernel; the counters are there nevertheless.
+    # The kernel answers nothing there, but its counters exist.
     kernel = ["--kernel-get", "lo"]
     server = Server("-t", 2, "-m", "64", "--admin", "-1", "--native", "-1", "-U", "-1", *kernel)
     try:

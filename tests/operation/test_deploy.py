@@ -70,7 +70,7 @@ def option(arguments, name):
 
 
 def beside_mib(server):
-    """What the server says that it takes beside the memory for items."""
+    """Returns the MiB that the server says it takes beside the memory for items."""
     number, unit = re.search(r"beside +at most ([\d.]+) (MiB|GiB) more", server.stderr()).groups()
     return float(number) * (1024 if unit == "GiB" else 1)
 
@@ -140,7 +140,7 @@ def test_the_memory_limit_has_room_for_everything(kinds, start):
 
 
 def test_probes_ask_for_existing_paths(kinds, start):
-    """Of a server with the metrics at another port: the paths answer, until the server ends."""
+    """The server has its metrics at another port. The paths answer until it ends."""
     server = start("-t", 1, "-m", 64, "--admin", f"127.0.0.1:{(port := free_port())}")
     probes = [container(kinds)[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
     assert {probe["port"] for probe in probes} == {"metrics"}
@@ -163,7 +163,8 @@ def test_nutcracker_accepts_its_configuration(name):
 
 
 def test_compose(start):
-    """What there is no schema for here: the server's arguments, the limit, the files, the names."""
+    """The test checks parts without a schema here: the server's arguments, the limit, the files, the names.
+    """
     whole = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
     proxy = whole["services"]["proxy"]
     servers = {name: service for name, service in whole["services"].items() if name != "proxy"}

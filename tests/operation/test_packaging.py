@@ -1,5 +1,5 @@
-"""What packages are made of: manual pages, completions, the Debian package, the systemd units, the seccomp
-profile."""
+"""Parts of packages: manual pages, completions, the Debian package, the systemd units, the seccomp profile.
+"""
 
 import json
 import os
@@ -31,7 +31,7 @@ def need(*tools):
 
 
 def output(*words, **options):
-    """What a command prints; it must succeed."""
+    """Returns the output of a command, which must succeed."""
     ended = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120, **options)
     assert ended.returncode == 0, f"{words}: {ended.stdout}{ended.stderr}"
     return ended.stdout

@@ -1,4 +1,4 @@
-"""What monitoring reads: the names, and that the counters count."""
+"""Statistics for monitoring: the names exist, and the counters count."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from harness.poll import until
 # Counters are sums over workers.
 EVERY_WORKER_COUNT = True
 
-# What the usual exporters and dashboards take from `stats`.
+# Names that the usual exporters and dashboards take from `stats`.
 NAMES = """
 pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections
 total_connections rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses
@@ -35,7 +35,7 @@ def fresh(start, workers):
 
 
 def change(server, connection, request):
-    """What a request adds to the counters, as {name: difference} of those that moved."""
+    """Returns the growth of the counters by a request, as {name: difference} of those that moved."""
     before = numbers(connection)
     connection.send(request + b"mn\r\n")
     while connection.line() != b"MN":

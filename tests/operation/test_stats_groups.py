@@ -8,8 +8,8 @@ from pymemcache.client.base import Client
 
 from harness.poll import until
 
-# What prometheus/memcached_exporter and telegraf's plugin read of `stats`, as far as there is a number for it
-# here.
+# Names that prometheus/memcached_exporter and telegraf's plugin read of `stats`, as far as there is a number
+# for them here.
 EXPORTED = """
 accepting_conns bytes bytes_read bytes_written cas_badval cas_hits cas_misses cmd_flush cmd_get cmd_set
 cmd_touch conn_yields curr_connections curr_items decr_hits decr_misses delete_hits delete_misses
@@ -144,7 +144,7 @@ ITEM = re.compile(rb"ITEM (\S+) \[(\d+) b; (\d+) s\]")
 
 
 def cachedump(connection, words):
-    """What `stats cachedump` tells: {key: (length, expiry)}."""
+    """Returns the output of `stats cachedump`: {key: (length, expiry)}."""
     connection.send(b"stats cachedump %b\r\n" % words)
     told = {}
     while (line := connection.line()) != b"END":

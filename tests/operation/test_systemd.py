@@ -103,7 +103,7 @@ def test_it_serves_the_sockets_of_its_supervisor(tmp_path, listeners, workers, k
 
 
 def test_marks_hold_for_the_sockets_of_the_supervisor(tmp_path, listeners):
-    """Who says mtls: of an address asks for certificates there, whoever has opened it."""
+    """An address marked mtls: requires certificates, no matter which process has opened it."""
     authority = Authority(tmp_path)
     marked, other, local = listeners
     ports = [one.getsockname()[1] for one in (marked, other)]

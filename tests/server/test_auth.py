@@ -167,7 +167,7 @@ def test_strangers_who_say_nothing_do_not_stay(start, users, tmp_path):
     began = time.monotonic()
     known, again = local(), local()
     assert known.ask(LOGIN) == b"STORED"
-    # Who was known may take its time to say so anew.
+    # A client that has authenticated may take its time to do so again.
     again.send(sasl_auth("alice", "secret"))
     again.exactly(24 + len("Authenticated"))
     again.send(sasl_auth("alice", "wrong"))
@@ -195,7 +195,7 @@ def sasl_auth(user, password):
 
 
 def test_datagrams_without_passwords_if_wished(start, users):
-    """Who serves datagrams to everybody beside passwords has to say so."""
+    """Datagrams for everybody beside passwords need an option of their own."""
     server = serving(start, "-Y", users, "-U", -1, "--native", -1, "--allow-unauthenticated", "udp,native")
     with UdpClient(server.ports()["UDP"]) as udp:
         assert udp.receive(udp.send(b"get a\r\n")) == b"END\r\n"

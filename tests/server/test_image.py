@@ -237,7 +237,8 @@ def small_disk(tmp_path):
 
 
 def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, small_disk, key):
-    """Its space is taken at the start: a full disk ends no server that serves. Nothing half made stays."""
+    """The server takes the space at the start, so a full disk ends no running server. Nothing half made
+    stays."""
     options = ["-t", "1", "--image", small_disk / "image"]
     ended = run("-p", "-1", *options, "-m", "64", deadline_s=30)
     assert ended.returncode not in (0, None)

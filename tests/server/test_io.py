@@ -1,5 +1,4 @@
-"""How streams are waited for: io_uring beside epoll, what the kernel refuses, and peers that leave in the
-middle."""
+"""Waiting for streams: io_uring beside epoll, refusals of the kernel, and peers that leave in the middle."""
 
 import ctypes
 import os
@@ -24,7 +23,7 @@ def refusing(errno):
 
 
 def kernel_allows():
-    """Whether this kernel lets this process have an io_uring at all."""
+    """Returns whether this kernel lets this process have an io_uring at all."""
     parameters = ctypes.create_string_buffer(120)
     libc = ctypes.CDLL(None, use_errno=True)
     ring = libc.syscall(refuse.IO_URING_SETUP, 1, parameters)
@@ -47,7 +46,7 @@ def server(request, start):
 
 
 def backend(one):
-    """What `stats settings` says of it."""
+    """Returns the event mechanism and its reason in `stats settings`."""
     with one.connect() as client:
         settings = client.stats("settings")
     return settings["io_backend"], settings["io_backend_reason"]

@@ -181,7 +181,7 @@ def test_as_a_daemon(tmp_path):
 
 
 def zombie(pid):
-    """Whether a process has ended but was not yet waited for by its parent."""
+    """Returns whether a process has ended but its parent has not yet waited for it."""
     try:
         with open(f"/proc/{pid}/stat") as line:
             return line.read().rpartition(")")[2].split()[0] == "Z"

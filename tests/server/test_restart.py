@@ -125,7 +125,7 @@ def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind,
 
 
 def restarts(server):
-    """How often the server said that it was restarted."""
+    """Returns how often the server said that it was restarted."""
     return server.stderr().count("restarted in ")
 
 

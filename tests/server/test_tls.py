@@ -92,7 +92,7 @@ def test_each_listener_speaks_its_own_protocol(start, authority, tmp_path):
 
 
 def refuses(address, context):
-    """Whether the handshake fails there, at once or (as with TLS 1.3) when something is to be read."""
+    """Asserts that the handshake fails, at once or (as with TLS 1.3) at the first read."""
     with pytest.raises((ssl.SSLError, ConnectionError)):
         TlsConnection(address, context).ask(b"mn\r\n")
 
@@ -255,7 +255,7 @@ def test_peers_without_tls_are_closed_and_counted(start, authority):
 
 
 def client_hello(authority):
-    """What a client says first."""
+    """Returns the first message of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -316,7 +316,7 @@ KEYS = {
 
 @pytest.mark.parametrize(("kind", "form", "label"), KEYS.values(), ids=KEYS)
 def test_keys_with_a_wrong_label_are_accepted(start, tmp_path, kind, form, label):
-    """Whatever its label says: OpenSSL takes such files, and gomemcache's own test has one."""
+    """The label does not matter: OpenSSL takes such files, and gomemcache's own test has one."""
     authority = Authority(tmp_path)
     authority.renew(kind)
     authority.key.write_text(
@@ -351,7 +351,7 @@ REFUSED_KEYS = {
 
 @pytest.mark.parametrize("written", REFUSED_KEYS.values(), ids=REFUSED_KEYS)
 def test_a_refused_key_names_the_kinds_that_are_accepted(authority, tmp_path, written):
-    """Who is refused learns what to use instead."""
+    """The refusal names the kinds that can be used instead."""
     key = tmp_path / "key.pem"
     key.write_text(written())
     ended = run("-p", -1, "--tls-cert", authority.chain, "--tls-key", key)

@@ -36,7 +36,7 @@ def test_reads_its_own_writes_in_one_pipeline(client, key):
 
 
 def after(number):
-    """What five digits read after incr by one: a number that got shorter keeps its place with spaces."""
+    """Returns five digits after incr by one: a number that got shorter is padded with spaces."""
     return (b"%d" % (number + 1)).ljust(5)
 
 

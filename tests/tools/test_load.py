@@ -44,7 +44,7 @@ def micanite():
     server.end()
 
 
-# What an open loop has not answered in time is lost: time enough for a machine that stands still.
+# An open loop loses requests without a reply in time. This is enough for a machine that stands still.
 LATE = ("--timeout", "10s")
 SHAPES = [
     pytest.param(("--pipeline", "16", "--batch", "4"), id="pipeline"),
@@ -226,7 +226,7 @@ def test_fields_and_progress(micanite):
     assert len(lines) == 3 and "(not measured)" in lines[1] and "ops/s" in lines[2]
 
 
-# What cannot be done
+# Runs that are refused
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_a_silent_datagram_server():
             "--timeout", "2s", status=1,
         )  # fmt: skip
     assert report["sent"] == report["lost"] == 300 and report["loss_ratio"] == 1
-    # What is lost counts with the time it waited, which is recorded to three digits.
+    # Lost requests count with the time they waited, which is recorded to three digits.
     assert report["latency_us"]["min"] >= 1_990_000
 
 

@@ -11,7 +11,7 @@ USAGE = 2
 HITS = {"fb-usr": 0.982, "fb-app": 0.929, "fb-etc": 0.814, "fb-var": 0.937, "fb-sys": 0.987}
 GETS = {"fb-usr": 0.997, "fb-app": 0.834, "fb-etc": 0.736, "fb-var": 0.18, "fb-sys": 0.675}
 ITEMS = ("--items", 2000, "--fill")
-# So many answers tell something about shares.
+# Number of answers from which on shares are reliable.
 ENOUGH = 1000
 
 
@@ -24,14 +24,14 @@ def server():
 
 
 def is_as_published(report, pool):
-    """Whether values were right, and as many found as the pool finds. Datagrams may be lost."""
+    """Returns whether the hit ratio is the pool's. Values must be right; datagrams may be lost."""
     assert report["wrong_values"] == report["refused"] == report["unsent"] == 0, report
     assert report["answered"] >= 0.9 * report["sent"] > 0, report
     return is_near(report["hit_ratio"], HITS[pool], GETS[pool] * report["answered"], 0.005)
 
 
 def is_near(share, expected, whole, tolerance):
-    """Whether a share of so many is as expected: within four standard deviations, and a little."""
+    """Returns whether a share is as expected: within four standard deviations and a tolerance."""
     return abs(share - expected) <= 4 * (expected * (1 - expected) / whole) ** 0.5 + tolerance
 
 

@@ -95,7 +95,7 @@ def test_pipelines_and_multi_gets(recorded):
     ]
     numbers = recording.numbers()
     assert len(set(numbers[:500])) == 451 and len(set(numbers[500:])) == 1
-    # What is stored in the file is neither the key nor the same for two keys, and the same each time.
+    # The number in the file is not the key. It differs for two keys, and is the same each time.
     assert {numbers[0]} == {number for number, key in zip(numbers, keys) if key == b"there"}
 
 

@@ -15,7 +15,7 @@ from harness.server import command
 KEYS = 200_000
 REQUESTS = 1_000_000
 SKEW = 0.9
-# Of each item: a key and a value of eight bytes.
+# Bytes of key and value of each item, eight each.
 ITEM_BYTES = 16
 FRACTION = 0.1
 SHARES = (0.005, 0.02, 0.1, 0.3)

@@ -1,4 +1,4 @@
-"""How a recording ends: at its limits, on a full disk, with its server."""
+"""Ends of a recording: at its limits, on a full disk, with its server."""
 
 import resource
 import subprocess

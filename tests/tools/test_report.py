@@ -29,7 +29,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where a page is of the recorded raw data."""
+    """Returns the folder of a page made of the recorded raw data."""
     made = tmp_path_factory.mktemp("report")
     ended = report.run("--data", report.RECORDED, "--out", made, timeout=60)
     assert (made / "index.html").exists(), ended.stderr
@@ -49,7 +49,7 @@ def page(request, browser, folder):
 
 
 def said(page):
-    """What the browser complained of, and what it asked of others."""
+    """Returns the browser's complaints, and its requests to other hosts."""
     errors = [
         entry["entry"]["text"]
         for entry in page.events("Log.entryAdded")

@@ -52,7 +52,7 @@ def test_a_format_is_told_by_its_content(tmp_path, name, content, rows):
     read, said = cat(path)
     assert [",".join(row) for row in read] == rows
     assert ("left out line 4" in said) == (name == "kv.csv")
-    # What the recording holds is the same but for the keys, which are hashes.
+    # The recording holds the same except for the keys, which are hashes.
     for out in (tmp_path / "out.rec", tmp_path / "out.rec.zst"):
         converted = run("trace", "convert", path, out)
         assert converted.returncode == 0, converted.stderr
@@ -88,7 +88,7 @@ def server():
 
 
 class Captured:
-    """What clients asked of a server while it was captured."""
+    """Clients' requests of a server, captured."""
 
     def __init__(self, server, path, **options):
         self.ports = server.ports()

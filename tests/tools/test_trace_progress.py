@@ -1,5 +1,4 @@
-"""What `micanite trace` says while it reads: on a terminal a line that is gone in the end, elsewhere hardly
-anything."""
+"""Progress of `micanite trace`: on a terminal a line that is gone in the end, elsewhere hardly anything."""
 
 import os
 import pty
@@ -38,12 +37,12 @@ def test_progress_names_the_part_read(tmp_path, name):
     while piece := read(terminal):
         said += piece
     os.close(terminal)
-    # How much there is to come is not known, and nothing of it stays.
+    # The total is unknown, so there is no percentage, and nothing of the line stays.
     assert b"%" not in said and said.endswith(b"\r\x1b[K"), said
 
 
 def read(terminal):
-    """What is there to be read."""
+    """Returns the bytes that can be read now."""
     try:
         return os.read(terminal, 65536)
     except (BlockingIOError, OSError):  # nothing now, or never again

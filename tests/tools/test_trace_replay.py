@@ -36,7 +36,7 @@ def server():
 
 @pytest.fixture(params=SCHEMES)
 def url(server, request):
-    """Where it speaks each protocol."""
+    """Returns the server's URL for each protocol."""
     return url_of(server, request.param)
 
 

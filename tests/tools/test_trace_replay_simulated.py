@@ -1,4 +1,4 @@
-"""What a live server misses on a trace is what `micanite trace simulate` says it does."""
+"""Misses of a live server on a trace are those that `micanite trace simulate` predicts."""
 
 import csv
 import random

@@ -26,7 +26,7 @@ fn main() {
             expiry_s: 0,
             flags: 0,
             key_bytes: 0,
-            // Of a checked item, so that a longer one is measured, too.
+            // A checked item's length, so that longer values are measured, too.
             value_bytes: bytes.min(32 << 10) as u32 - HEADER_BYTES as u32,
         };
         let checksum = measure(&regions[0], bytes, |_, _| {

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         return failed(client, "increment");
     printf("increment: %s\n", micanite_error(client));
 
-    /* Longer than a datagram: over TCP, by itself. */
+    /* The value is longer than a datagram, so the client uses TCP. */
     static char lengthy[100000];
     memset(lengthy, 'x', sizeof lengthy);
     if (micanite_set(client, "long", 4, lengthy, sizeof lengthy, 0, 0) != MICANITE_OK)

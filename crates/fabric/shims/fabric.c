@@ -50,7 +50,7 @@ static void load(void)
 	for (int number = 1; number < NSIG; number++)
 		sigaction(number, NULL, &before[number]);
 	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	/* The program's handlers stay its own. Signals that cannot be asked for cannot be set, either. */
+	/* Restores the program's handlers. A signal whose handler cannot be read cannot be set, either. */
 	for (int number = 1; number < NSIG; number++)
 		sigaction(number, &before[number], NULL);
 	for (size_t i = 0; handle != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -357,7 +357,7 @@ static int poll_error(struct micanite_fabric *fabric, struct micanite_fabric_com
 	if (result != 1)
 		return result < 0 ? (int)result : -FI_EIO;
 	completion->slot = slot_of(fabric, entry.op_context);
-	/* shm reports them negative. */
+	/* shm reports errors as negative numbers. */
 	completion->error = entry.err != 0 ? abs(entry.err) : FI_EOTHER;
 	completion->bytes = 0;
 	completion->peer = FI_ADDR_NOTAVAIL;

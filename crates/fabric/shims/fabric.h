@@ -44,7 +44,7 @@ struct micanite_fabric_completion {
 	int32_t error;
 };
 
-/* Loads libfabric; returns null, or why there is none. Nothing else may be called before. */
+/* Loads libfabric; returns null, or the reason of the failure. Must be called before all others. */
 const char *micanite_fabric_load(void);
 
 uint32_t micanite_fabric_version(void);
@@ -55,7 +55,7 @@ int micanite_fabric_open(const struct micanite_fabric_options *options, struct m
 			 struct micanite_fabric_facts *facts, const char **step);
 /* Ends all transfers. Their memory is not touched afterwards, unless this fails. */
 int micanite_fabric_shut(struct micanite_fabric *fabric);
-/* After the shutting, and the end of all registrations. */
+/* Closes a fabric that was shut and has no registrations left. */
 void micanite_fabric_close(struct micanite_fabric *fabric);
 
 int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uint64_t *peer);
@@ -80,7 +80,7 @@ int micanite_fabric_write(struct micanite_fabric *fabric, uint32_t slot, uint64_
 /* Fills at most MICANITE_FABRIC_BATCH completions; returns their number, or a negative errno. */
 int micanite_fabric_poll(struct micanite_fabric *fabric, struct micanite_fabric_completion *completions,
 			 uint32_t count_max);
-/* 0: whoever sleeps on the descriptor misses nothing. */
+/* Returns 0 if a thread may sleep on the descriptor without missing a completion. */
 int micanite_fabric_may_sleep(struct micanite_fabric *fabric);
 
 #endif

@@ -162,7 +162,7 @@ impl Domain {
         bytes: usize,
         is_remote: bool,
     ) -> Result<Registration, Error> {
-        // Where the provider leaves the choice to us, nobody can guess the key.
+        // If the provider leaves the choice of the key to us, nobody can guess it.
         let key = getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))?;
         let mut shim = ShimRegistration { memory: std::ptr::null_mut(), key: 0, base: 0 };
         // SAFETY: the fabric is open; the memory is the caller's to register.

@@ -3,7 +3,7 @@
 
 use micanite_fabric::{Endpoint, EndpointOptions, FabricAddress, PROVIDERS, version};
 
-/// Proves that whoever asks for a fabric learns the package and the feature.
+/// Proves that a caller that asks for a fabric learns the package and the feature.
 #[test]
 fn what_is_missing_is_named() {
     let address: FabricAddress = "net;ofi_rxm,127.0.0.1:0".parse().unwrap();

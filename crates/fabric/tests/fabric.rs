@@ -214,7 +214,7 @@ fn a_stranger_gets_no_answer(provider: &'static Provider) {
     stranger.tell(b"hello?");
     assert_eq!(known.ask(b"still there?"), b"still there?");
     stranger.greet();
-    // What comes is the reply to the greeting.
+    // The first reply is the one to the greeting.
     assert_eq!(RemoteArea::decode(&stranger.hear().unwrap()), Some(known.area));
     let mut buffer = known.spare();
     buffer[..8].copy_from_slice(b"\xffFabric\x01");
@@ -312,7 +312,7 @@ fn transfers_have_limits() {
     let foreign = other.spare();
     assert_eq!(endpoint.receive(foreign, 0).unwrap_err().error, Error::OutOfRange);
     drop(endpoint);
-    // Its receives have 64 bytes.
+    // This client's receives have 64 bytes.
     let mut short = Client::with_room(&server, 64);
     let long = [7; 65];
     let mut buffer = short.endpoint.buffer(65).unwrap();

@@ -65,7 +65,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
     };
     match ask(request, port, socket.as_deref()) {
         Ok(text) => {
-            // Whoever does not read it does not want it.
+            // A reader that closes the output does not want the text.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }

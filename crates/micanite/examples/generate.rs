@@ -15,7 +15,7 @@ use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 const MANUAL: &str = "Micanite";
-/// What every page ends with.
+/// Last section of every page.
 const SEE_ALSO: &str = "\
 .SH \"SEE ALSO\"
 memcached(1)

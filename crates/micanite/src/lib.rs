@@ -12,7 +12,7 @@ pub use trace::{TraceCommand, TraceOptions, trace};
 
 const MORE: &str = "These are the options that people use; --help shows all.";
 
-/// Where options come from: what the help of `serve` ends with.
+/// Sources of options: the end of the help of `serve`.
 pub const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
 or from the file that --config names (memory-limit = \"1g\"; in its section [native], busy-poll = 50).

@@ -360,7 +360,7 @@ fn memif_peers_can_leave_before_the_greeting() {
 #[test]
 fn a_memif_client_finds_its_server_again() {
     let server = Echo::start(&memif(1, "server"));
-    // Its start fails as long as there is no server.
+    // The client's start fails as long as there is no server.
     let (begun, client) = (Instant::now(), options(&memif(1, "client"), 1));
     let (bypass, mut queues) = loop {
         match Bypass::open(&client) {

@@ -1,6 +1,6 @@
 //! Increments through whatever network there is, and whether each of them counted exactly once.
 //!
-//! Some clients add to the same numbers, with many increments in the air; in the end the numbers
+//! Some clients add to the same numbers, with many increments in flight; in the end the numbers
 //! must be the sums of what was added. Lost, doubled and late datagrams must not show.
 
 use std::thread;
@@ -145,7 +145,7 @@ fn add(options: &Options, number: u16) -> Result<Report> {
     let servers = [ServerAddress::resolve(&options.server)?];
     let mut link = persistently(|| Link::connect(&servers, client_options(), &UdpOptions::default()))?;
     let mut submitted = 0;
-    // What is to be added next, until the link has taken it.
+    // The next increment, until the link has accepted it.
     let mut next = None;
     while report.ended() < count {
         let now_ns = link.now_ns();

@@ -26,7 +26,7 @@ def certificate(directory):
 
 
 def command(name, server):
-    """What runs one against a server."""
+    """Returns the command that runs an attack against a server."""
     native_port = server.stats("native").get("native_port", 0)
     ports = [server.ports()["TCP"], server.ports().get("UDP", 0), native_port]
     return [sys.executable, str(Path(__file__).parent), name, "127.0.0.1", *map(str, ports)]

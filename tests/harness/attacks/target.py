@@ -17,7 +17,7 @@ def attack(function):
 
 
 class Target:
-    """Where the server is."""
+    """Address and ports of the server under attack."""
 
     def __init__(self, host, port, udp_port, native_port):
         self.host, self.port, self.udp_port, self.native_port = host, port, udp_port, native_port

@@ -79,7 +79,7 @@ def tls_handshakes(target):
 
 
 def client_hello():
-    """How a handshake begins."""
+    """Returns the first bytes of a handshake."""
     sent = ssl.MemoryBIO()
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -24,12 +24,12 @@ def tool(*words, where):
 
 
 def is_current(folder, *sources):
-    """Whether the folder was made of these files as they are now."""
+    """Returns whether the folder was made of these files in their present state."""
     return (folder / "made-of").is_file() and (folder / "made-of").read_bytes() == contents(sources)
 
 
 def contents(sources):
-    """What the files hold, one behind the other."""
+    """Returns the contents of the files, one behind the other."""
     return b"".join(path.read_bytes() for path in sources)
 
 
@@ -112,7 +112,7 @@ EVERYWHERE = {
 }
 TYPED = EVERYWHERE | {"cas", "multi-get", "flags-compression", "stats"}
 OF_PHP = EVERYWHERE | {"cas", "multi-get", "flags", "compression", "buffered", "sessions", "stats"}
-# How each client is started, and the names of its checks.
+# Way to start each client, and the names of its checks.
 PROGRAMS = {
     "gomemcache": (go, [], EVERYWHERE | {"cas", "gat", "multi-get", "flags"}),
     "spymemcached-text": (java, ["spymemcached", "text"], TYPED),

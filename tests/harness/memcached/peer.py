@@ -10,7 +10,7 @@ from harness.server import PROJECT, free_port
 
 
 def path_of_current_memcached():
-    """Where it is, and why not if it is nowhere."""
+    """Returns the path, or None and the reason."""
     found = subprocess.run([PROJECT / "scripts/peer-memcached-current"], capture_output=True, text=True)
     return (found.stdout.strip(), None) if found.returncode == 0 else (None, found.stderr.strip())
 

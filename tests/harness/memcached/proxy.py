@@ -40,8 +40,8 @@ class Proxy:
         lines = ["pool:", *(f"  {name}: {value}" for name, value in pool.items()), "  servers:"]
         (directory / "pool.yml").write_text("\n".join([*lines, *(f"    - {one}" for one in servers)]) + "\n")
         files = ["-c", directory / "pool.yml", "-o", self._log, "-p", directory / "pid"]
-        # Its statistics listen on a TCP port, like it or not: a free one, within the namespace if the test is
-        # in one.
+        # The proxy's statistics always listen on a TCP port: on a free one, within the namespace if the test
+        # is in one.
         self.process = subprocess.Popen(
             [nutcracker(), *files, "-a", "127.0.0.1", "-s", str(free_port())], stdin=subprocess.DEVNULL
         )
@@ -79,5 +79,5 @@ class Proxy:
         return Connection(self.address)
 
     def said(self):
-        """Its log."""
+        """Returns the log."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""

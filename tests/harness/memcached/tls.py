@@ -37,7 +37,7 @@ class Authority:
         return f"ssl_chain_cert={self.chain},ssl_key={self.key},ssl_ca_cert={self.ca}"
 
     def context(self, certificate=None, version=None):
-        """What a client goes by; `certificate` is the client's own."""
+        """Returns the settings of a client; `certificate` is the client's own."""
         context = ssl.create_default_context(cafile=self.ca)
         if certificate:
             context.load_cert_chain(certificate)

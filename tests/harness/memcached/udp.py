@@ -68,8 +68,8 @@ class UdpClient:
         return self.receive(self.send(requests))
 
     def is_answered(self, timeout_s=0.5):
-        """Whether a request is answered within this time; what was asked before may be answered late, or
-        lost."""
+        """Returns whether a request is answered within this time. Replies to earlier requests may come late,
+        or never."""
         self.socket.settimeout(timeout_s)
         number = self.send(b"mn\r\n")
         try:
@@ -80,7 +80,7 @@ class UdpClient:
         return True
 
     def is_silent(self, timeout_s=0.2):
-        """Whether nothing comes; to be asked where something else proves that the server has looked."""
+        """Returns whether nothing comes. Call it after a proof that the server has looked."""
         before = self.socket.gettimeout()
         self.socket.settimeout(timeout_s)
         try:

@@ -8,6 +8,6 @@ def value_of(key, writer, version):
 
 
 def is_value_of(key, value):
-    """Whether some client can have written the value under this key."""
+    """Returns whether a client can have written the value under this key."""
     words = value.split(b"/", 3)
     return len(words) == 4 and words[0] == key and value == value_of(key, int(words[1]), int(words[2]))

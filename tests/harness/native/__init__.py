@@ -25,7 +25,7 @@ DIRECTORY_BYTES_MIN = HEADER_BYTES + DIRECTORY.size + 8
 
 
 class Kind(enum.IntEnum):
-    """What a datagram is."""
+    """Kind of a datagram."""
 
     REQUESTS = 1
     REPLIES = 2
@@ -34,7 +34,7 @@ class Kind(enum.IntEnum):
 
 
 class Opcode(enum.IntEnum):
-    """What a request asks."""
+    """Operation of a request."""
 
     NOOP = 0
     GET = 1
@@ -52,7 +52,7 @@ class Opcode(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """How a request ended."""
+    """Result of a request."""
 
     OK = 0
     NOT_FOUND = 1
@@ -72,7 +72,7 @@ class Status(enum.IntEnum):
 
 
 class Access(enum.IntEnum):
-    """Who may do what with a partition."""
+    """Access of cores to a partition."""
 
     EREW = 0
     CREW = 1
@@ -155,7 +155,7 @@ class Header:
 
     @property
     def slow_down(self):
-        """Whether a reply says that the queue overflows."""
+        """Returns whether a reply says that the queue overflows."""
         return bool(self.flags & self.SLOW_DOWN)
 
 
@@ -264,7 +264,7 @@ class Reply:
 
 @dataclass
 class Directory:
-    """What holds for the whole server, and a page of its cores and partitions.
+    """Properties of the whole server, and a page of its cores and partitions.
 
     `cores` are (port, node), `owners` are (owner, access); `first` says where the page begins."""
 

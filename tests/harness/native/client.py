@@ -85,7 +85,7 @@ class NativeClient:
             datagram = datagram[:4] + bytes([datagram[4] | Header.RESENT]) + datagram[5:]
 
     def is_silent_to(self, datagram, port=None):
-        """Whether the server does not answer: of this and a no-op behind it, the no-op alone is answered."""
+        """Returns whether the server answers a no-op, but not this datagram before it."""
         probe = self.header(cookie=0, partition=0)
         self.send(datagram, port)
         self.send(native.requests_datagram(probe, [Request(Opcode.NOOP)]), port)
@@ -142,7 +142,7 @@ class NativeClient:
         return native.hash_of(key, self.directory.hash_seed)
 
     def port_for(self, request):
-        """Where a request goes."""
+        """Returns the port that a request goes to."""
         owner, access = self.directory.owners[self.partition_of(request.key)]
         if access == Access.CREW and request.opcode == Opcode.GET and not request.wants_cas:
             owner = next(self.turn) % len(self.directory.cores)
@@ -222,7 +222,7 @@ class NativeClient:
         assert reply.status == Status.OK, reply
 
     def status(self, opcode, key, **fields):
-        """How a request ends."""
+        """Executes a request and returns its status."""
         return self.do(opcode, key, **fields).status
 
 

@@ -31,7 +31,7 @@ class NativeServer(Server):
 
 
 class Difference:
-    """How far counters have gone since it was made."""
+    """Growth of counters since the object was made."""
 
     def __init__(self, server, *names):
         self.server = server

@@ -14,7 +14,7 @@ SOURCES = Path(__file__).parent / "programs"
 
 @functools.cache
 def directory():
-    """Where objects are kept until this process ends."""
+    """Returns the directory of the objects, which is removed when this process ends."""
     return tempfile.TemporaryDirectory(prefix="micanite-bpf-")
 
 
@@ -24,7 +24,7 @@ def compiled(name, **defined):
     clang = next(filter(None, map(shutil.which, ("clang", "clang-19", "clang-16", "clang-14"))), None)
     if clang is None:
         raise NotPermitted("there is no clang (Debian: clang)")
-    # Where Debian keeps asm/types.h, which only a compiler for this machine finds by itself.
+    # Debian keeps asm/types.h there. Only a compiler for this machine finds it by itself.
     machine = subprocess.run(["cc", "-print-multiarch"], capture_output=True, text=True).stdout.strip()
     words = [f"-D{key}={value}" for key, value in defined.items()]
     path = Path(directory().name) / ("-".join([name, *words]) + ".o")

@@ -68,7 +68,7 @@ class Host:
 
     @contextlib.contextmanager
     def inside(self):
-        """What this thread opens and starts meanwhile belongs to the host."""
+        """Files and processes that this thread opens and starts meanwhile belong to the host."""
         own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         there = os.open(f"/run/netns/{self.name}", os.O_RDONLY)
         try:
@@ -122,7 +122,7 @@ def two_hosts():
 
 @contextlib.contextmanager
 def star(count):
-    """So many hosts at one bridge, in a namespace of its own: they reach each other and nobody else."""
+    """Makes so many hosts at one bridge, in a namespace of its own: they reach each other and nobody else."""
     unique = f"ms{os.getpid()}-{next(NUMBERS)}"
     hosts = [Host(unique + chr(ord("a") + number), f"10.91.0.{number + 1}") for number in range(count)]
     middle = f"{unique}m"

@@ -14,9 +14,9 @@ from harness.poll import until
 from harness.server import Server
 
 UDP_PORT = 11211
-# Where the program runs: in the driver, or behind it.
+# Places of the program: in the driver, or behind it.
 MODES = ("native", "generic")
-# What a server of these tests is asked for, unless a test says otherwise.
+# Options of a server, unless a test sets others.
 DEFAULTS = {
     "-m": 64, "-t": 1, "-p": TCP_PORT, "-U": UDP_PORT, "--udp-allow": "10.92.0.0/16,fd92::/16,127.0.0.0/8"
 }
@@ -49,7 +49,7 @@ class AnsweringLink(Link):
             self.server.ip("neigh", "replace", address_far, "lladdr", far.hex(":"), "dev", NEAR)
 
     def pad(self, padded):
-        """Whether datagrams of the clients have room behind them."""
+        """Gives the clients' datagrams room behind them, or no longer."""
         if padded:
             bpf.attach(self.clients, self.far, "egress", "pad", ROOM=self.mtu + 14)
         else:
@@ -100,12 +100,12 @@ class KernelServer(Server):
         return {name: int(value) if value.isdigit() else value for name, value in counters.items()}
 
     def kernel_text(self):
-        """What the server says of the program: where it is, or why not."""
+        """Returns the server's text about the program: its place, or the reason for none."""
         return self.stats("kernel")["kernel_get"]
 
 
 class Moved:
-    """How far the program's counters have gone since it was made, those that have."""
+    """Growth of the program's counters since the object was made, without those that stayed."""
 
     def __init__(self, server):
         self.server, self.before = server, server.kernel()
@@ -134,9 +134,6 @@ class FromRoot(KernelServer):
     def words(self):
         self.directory.chmod(0o1777)
         return super().words()
-
-
-# Its arithmetic with pointers is what the last one is for.
 
 
 def answers(server, key=b"a", host=None):

@@ -78,7 +78,7 @@ class Link:
         host.ip("address", "replace", f"{addresses[1]}/64", "dev", interface, "nodad")
 
     def set_mtu(self, near, far=None):
-        """Of both ends, or of each."""
+        """Sets the MTU of both ends, or of each."""
         self.server.ip("link", "set", NEAR, "mtu", str(near))
         self.clients.ip("link", "set", self.far, "mtu", str(far or near))
 
@@ -97,7 +97,7 @@ class Link:
             host.ip("address", "replace", f"{address6}/64", "dev", interface, "nodad")
 
     def direct(self, directed=True):
-        """Whether what is sent to port BASE + i arrives on queue i, or on whatever queue the kernel likes."""
+        """Directs datagrams for port BASE + i to queue i, or lets the kernel choose the queue."""
         if directed and self.queues > 1:
             bpf.attach(self.clients, self.far, "egress", "direct", BASE=BASE, QUEUES=self.queues)
         else:
@@ -105,7 +105,7 @@ class Link:
                 bpf.detach(self.clients, self.far)
 
     def lose(self, share):
-        """So many datagrams get lost from here on, in each direction."""
+        """Loses this share of the datagrams from now on, in each direction."""
         for direction in ("egress", "ingress"):
             bpf.attach(self.clients, self.far, direction, "lose", LOSS=int(share * 65536))
 
@@ -148,7 +148,7 @@ class Links:
         return link
 
     def give_back(self, link, **options):
-        """Its server has ended."""
+        """Takes back a link whose server has ended."""
         self.free[tuple(sorted(options.items()))].append(link)
 
     def __enter__(self):
@@ -168,7 +168,7 @@ def remove_left_over():
 
 
 def permitted():
-    """Why there can be no links here; None if there can."""
+    """Returns the reason for which links are impossible here, or None."""
     try:
         with Link():
             return None

@@ -12,7 +12,7 @@ from harness.native.server import NativeServer
 from harness.network.links import BASE, NEAR, Links, permitted
 from harness.server import command
 
-# Of servers on hosts of their own, where it is free; the same on each address.
+# TCP port of servers on hosts of their own, where it is free; the same on each address.
 TCP_PORT = 11200
 KERNEL, XDP, DPDK, KERNEL_GET = "kernel", "xdp", "dpdk", "kernel-get"
 
@@ -25,7 +25,7 @@ def dpdk_binary():
 
 @functools.cache
 def why_not(kind):
-    """Why there is no such port here; None if there is."""
+    """Returns the reason for which there is no such port here, or None."""
     if kind == KERNEL:
         return None
     if kind == DPDK and not dpdk_binary():
@@ -48,7 +48,7 @@ class PortServer(NativeServer):
         if kind == KERNEL_GET:
             if "-l" not in options:
                 options += ["-l", f"127.0.0.1,{link.server.address},{link.server.address6}"]
-            # What XDP sends back is received by NAPI, which a veth end has with GRO alone.
+            # NAPI receives the frames that XDP sends back, and a veth end has NAPI only with GRO.
             link.clients.run("ethtool", "-K", link.far, "gro", "on")
         with link.server.inside():
             super().__init__(*port_options(kind, link, driver), *options, **settings)
@@ -118,13 +118,13 @@ class LentServer(PortServer):
 
 
 def ports(*ways):
-    """Those of these (kind, workers) that there are here."""
+    """Returns those of these (kind, workers) that exist here."""
     return [Port(kind, workers) for kind, workers in ways if why_not(kind) is None]
 
 
 def every_worker_count():
-    """Whether all tests run with one, two and four workers: make test-full. Otherwise those do for which the
-    number can matter."""
+    """Returns whether all tests run with one, two and four workers (make test-full). Otherwise only those do
+    for which the number can matter."""
     return os.environ.get("EVERY_WORKER_COUNT") == "1"
 
 

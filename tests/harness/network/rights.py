@@ -10,11 +10,11 @@ def as_nobody(capabilities, memlock=None):
 
 
 def capabilities_of(pid):
-    """Those in effect, as a mask."""
+    """Returns the effective capabilities as a mask."""
     return int(status_of(pid, "CapEff"), 16)
 
 
 def status_of(pid, name):
-    """What the kernel says of a process."""
+    """Returns a line of the process's status in the kernel."""
     with open(f"/proc/{pid}/status") as lines:
         return next(line.partition(":")[2] for line in lines if line.startswith(name))

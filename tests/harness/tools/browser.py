@@ -14,7 +14,7 @@ PATIENCE_S = 60
 
 
 def program():
-    """Where there is one, or nothing."""
+    """Returns the path of a browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -27,7 +27,7 @@ class Browser:
         self.back, theirs_out = os.pipe()
 
         def place():
-            # Its ends are 3 and 4, whatever they are here.
+            # The browser expects its ends at 3 and 4.
             high = [os.dup(fd) for fd in (theirs_in, theirs_out)]
             high = [os.dup2(fd, 100 + at) for at, fd in enumerate(high)]
             os.dup2(high[0], 3)
@@ -71,7 +71,7 @@ class Browser:
         self.profile.cleanup()
 
     def call(self, method, session=None, **parameters):
-        """What it answers; what it says meanwhile is kept in `events`."""
+        """Calls a method and returns the result. Messages that come meanwhile are kept in `events`."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if session:
@@ -130,17 +130,17 @@ class Page:
         )
 
     def call(self, method, **parameters):
-        """What the browser answers for this page."""
+        """Calls a method for this page and returns the result."""
         return self.browser.call(method, self.session, **parameters)
 
     def value(self, script):
-        """What a script returns: the body of a function."""
+        """Returns the result of a script, which is the body of a function."""
         answer = self.call("Runtime.evaluate", expression=f"(() => {{{script}}})()", returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def events(self, method):
-        """What was said of this page."""
+        """Returns the parameters of this page's events."""
         return [
             said["params"]
             for said in self.browser.events

@@ -70,7 +70,7 @@ def load_some(*words, least, before=lambda: None):
 
 
 def is_clean(report):
-    """Whether everything was answered, rightly, and found."""
+    """Returns whether every request was answered, with the right value, and hit."""
     return (
         report["sent"] == report["answered"] > 0
         and report["lost"] == report["unsent"] == report["refused"] == report["wrong_values"] == 0

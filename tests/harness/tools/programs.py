@@ -102,11 +102,11 @@ class Increments:
         self.process.communicate()
 
     def runs(self):
-        """Whether it still works."""
+        """Returns whether the process still runs."""
         return self.process.poll() is None
 
     def report(self, deadline_s):
-        """What became of them; every number must be exact."""
+        """Returns the report of the increments; every number must be exact."""
         said, wrong = self.process.communicate(timeout=deadline_s)
         assert self.process.returncode == 0, f"{wrong}{said}"
         report = json.loads(said)

@@ -29,7 +29,7 @@ def replay(*words, status=0):
 
 
 def url_of(server, scheme="memcached"):
-    """Where a server of ours speaks a protocol."""
+    """Returns the URL of a server of ours for a protocol."""
     return f"{scheme}://127.0.0.1:{server.native_port if scheme == 'native' else server.port}"
 
 

@@ -17,7 +17,7 @@ def run(*words, timeout):
     )
 
 
-# What follows runs in the browser; each returns what is wrong, in words.
+# The following scripts run in the browser. Each returns the faults, in words.
 
 # Wider than the window, other than by scrolling within itself.
 TOO_WIDE = """

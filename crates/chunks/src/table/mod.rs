@@ -29,7 +29,7 @@ use space::Emptying;
 /// Buckets of the index that one call searches for a dirty chunk.
 const BUCKETS_SEARCHED_MAX: usize = 64;
 
-/// What a table needs from its caller.
+/// Clock and data memory, which a table gets from its caller.
 pub trait Host {
     /// Returns nanoseconds that never go back, on whichever CPU, and go on while the machine sleeps. It is
     /// called after a kill, never before.
@@ -128,7 +128,7 @@ pub struct Table {
     versions: u64,
     voids: u64,
     dirty: u64,
-    /// Where the next searches go on: for a page to empty, a dirty chunk, a class to evict from.
+    /// Positions at which the next searches go on: for a page to empty, a dirty chunk, a class to evict from.
     next_page: usize,
     next_bucket: u64,
     next_class: usize,

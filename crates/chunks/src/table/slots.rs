@@ -1,4 +1,4 @@
-//! What a table knows of each chunk, and lists of chunks.
+//! State of each chunk of a table, and lists of chunks.
 
 /// No slot: the end of a list.
 pub const NONE: u32 = u32::MAX;

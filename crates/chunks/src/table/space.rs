@@ -150,7 +150,7 @@ impl Table {
             }
             work.copied_back -= 1;
             let chunk = self.chunk(slot);
-            // Whatever its fate: the chunk dies below.
+            // The chunk dies below in either case.
             let _ = self.copy_back(&chunk, host);
         }
         self.counters.evicted += 1;

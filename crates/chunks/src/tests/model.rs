@@ -78,7 +78,7 @@ struct Twin {
     published: Vec<Published>,
     held: Vec<(u8, Vec<u8>, u64, Taken)>,
     values: u8,
-    /// Whether the present step killed this chunk itself.
+    /// Entry of the chunk that the present step killed itself.
     killed: Option<Entry>,
 }
 

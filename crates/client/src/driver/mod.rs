@@ -56,7 +56,7 @@ struct Place {
 
 /// A client of a list of servers, sans I/O: one thread owns it and passes in the time.
 ///
-/// Its caller [submits](Driver::submit) operations, lets it [transmit](Driver::transmit), passes
+/// The caller [submits](Driver::submit) operations, lets it [transmit](Driver::transmit), passes
 /// [received datagrams](Driver::on_datagram), and calls [`Driver::on_time`] at the time of
 /// [`Driver::next_time`]. Operations in flight at the same time may take effect in any order. Nothing is
 /// allocated while requests flow.

@@ -151,7 +151,7 @@ impl<'a> Heap<'a> {
 
     #[inline]
     fn units_free_sub(&self, units: usize) {
-        // Where lists are damaged the total may be less.
+        // If lists are damaged, the total may be less than `units`.
         let total = self.units_free().saturating_sub(units);
         self.store(self.state_word + FREE_TOTAL, total as u64);
     }

@@ -50,7 +50,7 @@ pub fn doctor(options: &DoctorOptions) -> ExitCode {
         true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
         false => print::text(&report),
     };
-    // Whoever does not read it does not want it.
+    // A reader that closes the output does not want the text.
     let _ = io::stdout().write_all(text.as_bytes());
     match report.verdict.works {
         true => ExitCode::SUCCESS,

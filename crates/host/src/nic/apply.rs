@@ -46,7 +46,7 @@ impl Progress {
         }
         for step in &plan.steps {
             if step.subject == Subject::Spreading && self.rule_refused && !step.actions.is_empty() {
-                // What has no rule would come through the queues of everything else.
+                // Datagrams without a rule would come through the queues of everything else.
                 self.refused += 1;
                 say("left out  everything else (RSS): what has no flow rule has to stay spread");
                 continue;

@@ -6,7 +6,7 @@ use super::plan::{Plan, Step};
 use crate::machine::cpus;
 use crate::machine::facts::{InterfaceFacts, MachineFacts};
 
-/// Writes a line; whoever does not read it does not want it.
+/// Writes a line. A reader that closes the output does not want it.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
@@ -75,7 +75,6 @@ pub fn title(facts: &InterfaceFacts) -> String {
     format!("{}: {driver}, NUMA node {node}, {queues} now", facts.name)
 }
 
-/// So many of these.
 pub fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")

@@ -62,7 +62,7 @@ fn curve(
             let tally = load.open(requests, echoes, peak * part, duration, &mut latencies)?;
             rates.push(tally.per_second());
             lost.push(tally.lost_ratio() * 100.0);
-            // What is lost takes for ever.
+            // Lost requests count as infinitely late.
             latencies.resize(tally.sent_datagrams as usize, u32::MAX);
             latencies.sort_unstable();
             for (values, (_, quantile)) in at.iter_mut().zip(QUANTILES) {

@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
     if mixes.is_empty() {
         return Ok(());
     }
-    // Of each mix, of each step, of each round.
+    // Times by mix, step and round.
     let mut all_ns = vec![Vec::new(); mixes.len()];
     // They stand still when they are done, and end together.
     let mut done = Vec::new();

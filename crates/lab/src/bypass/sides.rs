@@ -8,7 +8,7 @@ use crate::generator::load::Tally;
 use crate::generator::packets::Packets;
 use crate::harness::system;
 
-/// Datagrams in the air: what the rings of either medium hold without losses.
+/// Datagrams in flight: what the rings of either medium hold without losses.
 pub(super) const WINDOW: usize = 256;
 
 /// One load on one server.

@@ -18,7 +18,7 @@ const BATCHES: [usize; 5] = [1, 4, 8, 16, 0];
 
 pub(super) fn run(options: &Options, servers: &mut Servers, cpus: &[usize], report: &mut Measurement) {
     for get_percent in [95, 50] {
-        // What fails does not take along what was measured.
+        // A failure keeps the measurements before it.
         let done = single(options, servers, get_percent, cpus, report);
         report.part(done);
         let done = batches(options, servers, get_percent, cpus, report);

@@ -75,7 +75,7 @@ fn data_set<const K: usize, const V: usize>(
 /// The time of each operation, and what the loop counted.
 fn ns_of_each(list: &[u32], run: impl FnOnce(&[u32]) -> u64) -> (f64, u64) {
     let start = Instant::now();
-    // Somebody wants to know: a loop whose result nobody uses is left out by the compiler.
+    // The compiler would leave out a loop whose result is unused.
     let count = black_box(run(list));
     (start.elapsed().as_nanos() as f64 / list.len() as f64, count)
 }

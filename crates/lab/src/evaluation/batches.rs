@@ -11,7 +11,7 @@ use crate::results::statistics::median;
 
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const ITEM_BYTES: usize = 16;
-/// Requests in the air, of every size of batch.
+/// Requests in flight, of every size of batch.
 const IN_THE_AIR: usize = 256;
 
 const LATENCIES: [Metric; 3] = [

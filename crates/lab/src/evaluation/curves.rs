@@ -23,7 +23,7 @@ const METRICS: [Metric; 5] = [
     ("not answered", "%", |figures| figures.loss * 100.0),
 ];
 
-/// Requests in the air and sockets by which each is asked: no batches anywhere.
+/// Requests in flight and sockets by which each is asked: no batches anywhere.
 fn ways(side: &Side) -> &'static [&'static str] {
     match side.url.starts_with("native") || side.url.starts_with("memcached+udp") {
         true => &["--connections", "1"],

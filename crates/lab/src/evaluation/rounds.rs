@@ -66,7 +66,7 @@ impl Rounds {
                     report.value(case, &format!("{metric}, {name}"), unit, rounds);
                 }
             }
-            // Of nothing there are no parts.
+            // A ratio needs finite values above zero.
             let has_ratio = |value: &f64| value.is_finite() && *value > 0.0;
             for (name, ours) in named().filter(|(name, _)| is_ours(name)) {
                 for (peer, theirs) in named().filter(|(name, _)| !is_ours(name)) {

@@ -21,7 +21,7 @@ pub(super) struct Side {
 
 /// Pipelines of 32 on four connections: what all servers with streams are asked by.
 const STREAMS_BUSY: &[&str] = &["--connections", "4", "--batch", "32"];
-/// Datagrams of 16 requests, 256 requests in the air.
+/// Datagrams of 16 requests, 256 requests in flight.
 const NATIVE_BUSY: &[&str] = &["--batch", "16", "--pipeline", "256"];
 /// A request in each datagram: there is no other way.
 const UDP_BUSY: &[&str] = &["--pipeline", "64"];

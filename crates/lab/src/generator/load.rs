@@ -16,7 +16,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(20);
 
 /// Sends requests and takes replies, in bursts.
 pub(crate) trait Port {
-    /// Without a reply for so long, what is in the air is lost.
+    /// Without a reply for so long, what is in flight is lost.
     const SILENCE: Duration;
 
     /// Takes a burst of what has arrived, and returns how much that was. `each` sees every payload for
@@ -115,7 +115,7 @@ impl<P: Port> Generator<P> {
         Self { port, due_ns: vec![0; NUMBERS].into() }
     }
 
-    /// Waits for what is in the air still; returns how much of it came.
+    /// Waits for what is in flight still; returns how much of it came.
     fn drain(&mut self, requests: &Packets, echoed: bool, in_air: usize) -> Result<u64> {
         let (mut answered, mut heard_at) = (0, Instant::now());
         while answered < in_air as u64 && heard_at.elapsed() < P::SILENCE {
@@ -142,7 +142,7 @@ impl<P: Port> Generator<P> {
         Ok(())
     }
 
-    /// Sends some of the requests, by their numbers, with few in the air. `each` gets the number of an
+    /// Sends some of the requests, by their numbers, with few in flight. `each` gets the number of an
     /// answer, and how many requests succeeded.
     fn send_some(
         &mut self,

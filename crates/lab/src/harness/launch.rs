@@ -70,12 +70,12 @@ pub(crate) fn command_below(parent: i32, cpus: impl Cpus, command: &[OsString]) 
 
 /// Becomes the program; returns only if it cannot.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    // What was stopped, because it is not its turn, would never take a milder signal.
+    // A process that is stopped, because it is not its turn, would never handle a milder signal.
     set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != Pid::from_raw(options.parent) {
         return Err("the parent has ended before its program began".into());
     }
-    // Of a parent that takes up signals itself.
+    // Unblocks the signals that a parent has blocked to handle them itself.
     SigSet::empty().thread_set_mask()?;
     if !options.cpu.is_empty() {
         system::pin_to(&options.cpu)?;

@@ -122,7 +122,7 @@ fn connect(number: u8, way: &Way, pid: u32, threaded: bool) -> Result<()> {
     }
 }
 
-/// Gives an interface its address, and says who is at the other end.
+/// Gives an interface its address, and the address and MAC of the other end.
 fn configure(interface: &str, (own, (other, mac)): (IpAddr, (IpAddr, String))) -> Result<()> {
     let own = with_prefix(own);
     call("ip", &["address", "add", &own, "dev", interface])?;
@@ -135,8 +135,8 @@ fn configure(interface: &str, (own, (other, mac)): (IpAddr, (IpAddr, String))) -
 /// Lets a thread of its own poll an interface that is up. Otherwise the receiver's work runs on the sender's
 /// core.
 pub(crate) fn poll_by_thread(interface: &str) -> Result<()> {
-    // What can still be split is not left to the thread of a receiver that could join it, but taken
-    // in at once, on the sender's core.
+    // If the sender's end has TSO, veth passes packets on at once, on the sender's core, instead of leaving
+    // them to the thread of a receiver with GRO.
     call("ethtool", &["-K", interface, "gro", "on", "tso", "off"])?;
     let threaded = format!("/sys/class/net/{interface}/threaded");
     std::fs::write(&threaded, "1").map_err(|error| format!("{threaded}: {error}").into())

@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
     Ok(())
 }
 
-/// A loop that gets what nobody else wants of a core.
+/// A loop that uses the idle time of a core.
 struct Spinner(Process);
 
 impl Spinner {

@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 struct Bench {
     binaries: Programs,
     cpus: [usize; 2],
-    /// The kernel's threads that poll get the priority that everybody has.
+    /// Polling threads of the kernel get the real-time priority, as this process does.
     real_time: bool,
     /// Servers so far: each has a cable of its own.
     started: u8,
@@ -120,7 +120,7 @@ impl Bench {
             self.started = self.started % 250 + 1;
             let server = Server::start(self.started, *kind, &self.binaries, self.cpus)?;
             for thread in &server.polling {
-                // Where it is not permitted, nobody else has it, which was noted.
+                // Without the permission no other thread has the priority either; the report notes that.
                 match self.real_time {
                     true => system::make_other_real_time(*thread),
                     false => system::make_other_first(*thread),

@@ -13,7 +13,7 @@ use crate::results::statistics::median;
 
 pub(super) const METRIC: &str = "gets_per_server_core_second";
 pub(super) const UNIT: &str = "GETs/core-s";
-/// Requests in the air at most: what the rings of a cable hold without losses.
+/// Requests in flight at most: what the rings of a cable hold without losses.
 const WINDOW: usize = 256;
 /// A peak is what is reached with this mean latency at most.
 const LATENCY_US_MAX: f64 = 1000.0;
@@ -21,7 +21,7 @@ const LATENCY_US_MAX: f64 = 1000.0;
 const TRIES: usize = 3;
 
 /// Lets the client's core go idle between slices: the kernel takes a real-time thread off its core
-/// for 50 ms when it has had nearly all of a second, and what is in the air then is late or lost.
+/// for 50 ms when it has had nearly all of a second, and what is in flight then is late or lost.
 pub(super) fn rest() {
     std::thread::sleep(Duration::from_millis(120));
 }
@@ -95,7 +95,7 @@ impl Side {
     /// The largest window whose requests take a millisecond at most: what stands still between its
     /// turns warms up besides.
     fn find_window(&mut self, server: &mut Server, duration: Duration) -> Result<usize> {
-        // What was too much at a bad moment may not be now.
+        // A window that was too large at a bad moment may suit now.
         let mut window = self.window.map_or(WINDOW, |last| (last * 4).min(WINDOW));
         loop {
             for _ in 0..TRIES {

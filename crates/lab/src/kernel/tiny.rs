@@ -24,7 +24,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
     let cases = [("kernel/tiny", ITEMS_CACHED, NUMBERS), ("kernel/tiny-16m", many, 16 * NUMBERS)];
     for (case, items, requests) in cases {
         if options.common.wants(case) {
-            // What fails does not take along what was measured.
+            // A failure keeps the measurements before it.
             let done = one(case, (items, requests), options, bench, report);
             report.part(done);
         }

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             round.take(datagram.bytes, datagram.peer.into());
         }
         round.finish();
-        // What the network does not take at once is lost, as on the way.
+        // Datagrams that the network does not accept at once are lost, as on the way.
         sender.send(socket)?;
         sender.discard();
         Ok(())

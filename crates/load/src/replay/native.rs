@@ -57,7 +57,7 @@ pub(super) fn meet(address: &Address, endpoint: &Endpoint) -> Result<Server, Str
     let directory = link.driver().directory(0);
     let (datagram_bytes, stream_port) =
         directory.map_or((0, 0), |directory| (directory.payload_bytes_max, directory.stream_port));
-    // Its version is told over TCP, and for the report only.
+    // The server tells its version over TCP. Only the report needs it.
     let stream = SocketAddr::new(link.driver().address(0).ip(), stream_port);
     let ask = |address: Address| server_version(&address, &Endpoint::Inet(stream)).ok();
     let version = match stream_port {

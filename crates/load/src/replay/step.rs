@@ -95,7 +95,7 @@ impl Translator {
         }
         self.write_key(request);
         let key_bytes = self.key.len() as u32 - self.key_prefix.len() as u32;
-        // Where the trace gives the length of both together, both together have it.
+        // If the trace gives only the length of key and value together, ours add up to it.
         let value_bytes = match request.key_bytes {
             0 => request.value_bytes.map(|both| both.saturating_sub(key_bytes)),
             _ => request.value_bytes,

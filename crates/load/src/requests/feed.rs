@@ -1,4 +1,4 @@
-//! Which request is sent when, and on which connection.
+//! Times of requests, and the connections that send them.
 
 use micanite_workload::{Next, Pool, Random};
 

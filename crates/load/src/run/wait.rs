@@ -1,6 +1,6 @@
 //! Waiting without being late.
 //!
-//! Whoever measures latencies must not add to them: waking from sleep takes tens of microseconds. A
+//! A measurement of latencies must not add to them: waking from sleep takes tens of microseconds. A
 //! thread therefore spins while replies are expected soon, and it sleeps only
 //! - when nothing is in flight, until shortly before the next request is due, or
 //! - when replies have been missing for so long that a late look at them changes little.

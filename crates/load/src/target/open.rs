@@ -151,7 +151,7 @@ pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<S
     let question: &[u8] = match address.protocol() {
         Protocol::Memcached => b"version\r\n",
         Protocol::MemcachedUdp => b"\0\x01\0\0\0\x01\0\0version\r\n",
-        // Its directory tells that somebody is there.
+        // A native server's directory proves that it is there.
         Protocol::Native => return Ok(None),
         Protocol::Redis => b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n",
     };

@@ -182,7 +182,8 @@ impl Connection for UdpConnection {
             match self.send_burst() {
                 Ok(sent) => self.sent += sent,
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return Ok(()),
-                // Of an earlier datagram: nobody listened. It counts as lost, as this one may.
+                // The error is an earlier datagram's: nobody listened. That one counts as lost, as this one
+                // may.
                 Err(Errno::ECONNREFUSED) => {}
                 Err(error) => return Err(error.to_string()),
             }

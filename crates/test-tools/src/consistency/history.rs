@@ -131,7 +131,7 @@ impl History {
         if !is_shared(key, self.keys()) {
             let of_key = &self.keys[key as usize];
             if content::operation(key, sequence) == Operation::Touch {
-                // What is there was there before.
+                // A touch keeps the value, and with it the epoch.
                 epoch = of_key.acknowledged.load(Ordering::SeqCst) & NO_EPOCH;
             }
             of_key.acknowledged.store((sequence << EPOCH_BITS) | epoch, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Readers over memcached's UDP, with many requests in the air. They check every byte that comes back.
+//! Readers over memcached's UDP, with many requests in flight. They check every byte that comes back.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::reply::{self, Item};
 use super::writer::now_s;
 use crate::Result;
 
-/// Requests in the air; the number of a request is its place here and how often that was taken.
+/// Requests in flight; the number of a request is its place here and how often that was taken.
 const WINDOW: usize = 128;
 const KEYS_MAX: usize = 4;
 const PAYLOAD_BYTES: usize = 1472;
@@ -21,7 +21,7 @@ const PAYLOAD_BYTES: usize = 1472;
 const HOT: u64 = 16;
 /// Requests are sent when so many can be.
 const BURST: usize = 16;
-/// Without a reply for so long, what is in the air is lost.
+/// Without a reply for so long, what is in flight is lost.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Looks in vain, and the pause after so many of them: what the kernel passes on needs a core, too.
 const IDLE_MAX: u32 = 50;
@@ -31,7 +31,7 @@ const LOST_MAX: u64 = 1000;
 /// One request of so many wants CAS values, which the next write must then change.
 const GETS: u64 = 64;
 
-/// A request in the air.
+/// A request in flight.
 #[derive(Default)]
 struct Slot {
     number: u16,

@@ -17,7 +17,7 @@ use crate::Result;
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// The most taken from a socket before the others have their turn.
 const BURST: usize = 64;
-/// Whose socket is ready: a number of a port, or of a client above this, or the signals.
+/// Owner of the ready socket: a number of a port, or of a client above this, or the signals.
 const OF_CLIENT: u64 = 1 << 32;
 const OF_SIGNALS: u64 = u64::MAX;
 

@@ -7,7 +7,7 @@ pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    // What would round up to the next prefix has that one.
+    // A value that would round up to the next prefix has that prefix.
     let prefix = PREFIXES.iter().find(|(unit, _)| value.abs() >= unit * 0.9995);
     match prefix {
         Some((unit, prefix)) => format!("{} {prefix}", digits(value / unit)),

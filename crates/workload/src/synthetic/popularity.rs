@@ -1,4 +1,4 @@
-//! Which item is asked for.
+//! Choice of the item of a request.
 
 use std::fmt;
 use std::str::FromStr;

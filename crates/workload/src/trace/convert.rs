@@ -48,7 +48,7 @@ pub fn convert(options: &ConvertOptions) -> Result<(), Failure> {
     };
     let mut opened = open(file, options.format)?;
     let failed = |error: &io::Error| Failure::new(format!("{}: {error}", out.display()));
-    // Whoever reads the recording meanwhile, or after a failure, does not get half of it.
+    // A reader of the recording never gets half of it, neither meanwhile nor after a failure.
     let partial = with_suffix(out, ".partial");
     let mut to = writer(out, &partial).map_err(|error| failed(&error))?;
     let progress = Reading::new(&opened, options.quiet);

@@ -309,7 +309,6 @@ pub fn dpdk_ports(facts: &Facts) -> Vec<Port> {
         .collect()
 }
 
-/// So many of these.
 pub fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")

@@ -14,7 +14,7 @@ pub fn verdict(facts: &Facts, sections: &[Section], ports: &[Port]) -> Verdict {
     let Some(best) = ports.iter().find(can_be) else {
         return nothing(facts, sections, ports);
     };
-    // What a device of DPDK's needs stands in one section.
+    // The needs of a DPDK device are in one section.
     let mut places = vec![common(best.is_dpdk), best.section];
     places.dedup();
     let needed: Vec<_> = places.iter().map(|at| &sections[*at]).collect();

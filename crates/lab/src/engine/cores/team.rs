@@ -23,7 +23,7 @@ impl Team {
         let cache = Arc::new(Cache::new(config)?);
         let worker = |number| cache.worker(number).ok_or("no worker");
         let workers = (0..cpus.len()).map(worker).collect::<std::result::Result<_, _>>()?;
-        // All threads run all the time: nobody has to be woken.
+        // All threads run all the time, so none has to be woken.
         cache.set_waker(|_| {});
         cache.populate();
         Ok(Self { cache, workers, cpus: cpus.to_vec() })

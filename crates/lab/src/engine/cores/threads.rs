@@ -27,7 +27,7 @@ impl Pair {
         let cache = Arc::new(Cache::new(config)?);
         let worker = |number| cache.worker(number).ok_or("no worker");
         let workers = [worker(0)?, worker(1)?];
-        // Both threads run all the time: nobody has to be woken.
+        // Both threads run all the time, so none has to be woken.
         cache.set_waker(|_| {});
         Ok(Self { cache, workers, cpus })
     }

@@ -1,5 +1,5 @@
-//! How a write should reach another core's partition: run it here, under the partition's lock,
-//! or hand it to the owner through a ring and wait for the reply.
+//! Compares two ways of a write to another core's partition: execute it here, under the partition's lock, or
+//! hand it to the owner through a ring and wait for the reply.
 //!
 //! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all of its
 //! requests are. Values are read and checked where the request is executed; over the ring only an
@@ -174,7 +174,7 @@ impl Thread {
         cpu: usize,
         ready: &AtomicUsize,
     ) -> std::result::Result<(Duration, Done), String> {
-        // Whoever fails must not leave the other waiting.
+        // A thread that fails must not leave the other waiting.
         let pinned = system::pin(cpu).map_err(|error| format!("cannot pin to {cpu}: {error}"));
         ready.fetch_add(1, Ordering::AcqRel);
         while ready.load(Ordering::Acquire) < 2 {

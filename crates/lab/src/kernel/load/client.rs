@@ -14,7 +14,7 @@ use super::writers::{Writers, Written};
 use crate::Result;
 use crate::generator::frames::{self, FrameMaker, Way, payload, put};
 
-/// Without any reply for so long, the GETs in the air are lost.
+/// Without any reply for so long, the GETs in flight are lost.
 const SILENCE_NS: u64 = 20_000_000;
 /// A GET that so many later requests have left behind is lost.
 const LATE: u16 = 8192;
@@ -28,10 +28,10 @@ pub(in crate::kernel) enum Pace {
     Open(f64),
 }
 
-/// A GET in the air.
+/// A GET in flight.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
-    /// Nanoseconds since the load began; 0 = nothing is in the air.
+    /// Nanoseconds since the load began; 0 = nothing is in flight.
     due_ns: u64,
     place: u32,
     /// Datagrams of the answer that came.
@@ -93,7 +93,7 @@ impl<Q: FrameQueue> Client<Q> {
         frames::receive(queue, &mut self.burst, &mut self.bursts, way)
     }
 
-    /// Runs a load, and waits until nothing of it is in the air.
+    /// Runs a load, and waits until nothing of it is in flight.
     pub fn run(&mut self, ring: &mut Ring, pace: Pace, duration: Duration) -> Result<Tally> {
         let end_ns = duration.as_nanos() as u64;
         let mut tally = Tally::default();
@@ -137,7 +137,7 @@ impl<Q: FrameQueue> Client<Q> {
         self.gets_in_air + self.deferred.len() + writes
     }
 
-    /// Counts all requests in the air as lost.
+    /// Counts all requests in flight as lost.
     fn give_up(&mut self) -> usize {
         self.waiting.fill(Waiting::default());
         std::mem::take(&mut self.gets_in_air)
@@ -152,7 +152,7 @@ impl<Q: FrameQueue> Client<Q> {
             let reply = reply.and_then(|payload| Reply::read(payload, ring.protocol));
             if let Some(reply) = reply {
                 let waiting = &mut self.waiting[usize::from(reply.number)];
-                // What was given up may come late.
+                // The reply to a request that was given up may come late.
                 if waiting.due_ns > 0 {
                     let entry = ring.entry(waiting.place as usize);
                     let answer = match self.echoed {

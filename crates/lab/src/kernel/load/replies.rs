@@ -86,7 +86,7 @@ impl<'a> Reply<'a> {
         let mut replies = Replies::new(self.payload, header.count).ok()?;
         let reply = replies.next()?.ok()?;
         match reply.status {
-            // What is too long for any datagram counts as none, too.
+            // A value that is too long for any datagram counts as a miss, too.
             Status::NotFound | Status::UseStream => Some(false),
             Status::Ok => {
                 let values = Values::new(entry.value_bytes as usize);

@@ -142,7 +142,7 @@ fn end(child: &mut Child, ended: &Ended, signals: &Signals) {
             signals.wait(deadline.saturating_duration_since(Instant::now()));
         }
     }
-    // What it started and left behind, too.
+    // Kills the processes that the command has left behind, too.
     let _ = killpg(group, Signal::SIGKILL);
     let _ = child.wait();
 }

@@ -67,7 +67,7 @@ fn ratios(records: &[Record]) -> BarChart {
         let is_it = |record: &&Record| record.case == case && record.peer.as_deref() == Some("memcached");
         records.iter().find(is_it).and_then(Record::ratio_bar)
     });
-    // What Hippos' peaks are to be held against.
+    // Our ratios at peak, to compare with those of Hippos.
     let peaks = POOLS.map(|pool| {
         let of = |server: &str| {
             let case = format!("kernel/fb-{pool}/{server}");

@@ -21,8 +21,8 @@
 //! # Ok::<_, String>(())
 //! ```
 //!
-//! Whether the client stores what a GET has missed (a look-aside cache's demand fill) is the
-//! caller's affair and independent of the mix of operations: see [`Miss`].
+//! The caller decides whether the client stores values that a GET has missed (demand fill of a look-aside
+//! cache). This is independent of the mix of operations: see [`Miss`].
 
 mod item;
 mod lengths;
@@ -58,8 +58,8 @@ impl Pool {
     /// All pools, in the papers' order.
     pub const ALL: [Self; 5] = [Self::Usr, Self::App, Self::Etc, Self::Var, Self::Sys];
 
-    /// Its requests over `keys` resident items, without end: [`PoolStream::new`] with the pool's own
-    /// mix, for a single thread.
+    /// Returns the pool's requests over `keys` resident items, without end: [`PoolStream::new`] with the
+    /// pool's own mix, for a single thread.
     ///
     /// # Panics
     /// When there are no keys, or more than [`crate::ITEMS_MAX`].
@@ -67,8 +67,8 @@ impl Pool {
         PoolStream::new(self, PoolOptions::new(keys, seed))
     }
 
-    /// What a server holds at the start so that GETs hit at the pool's rate: the `keys` resident
-    /// items, most popular first, and a few (at most about a quarter more) that are invalidated
+    /// Returns the items that a server holds at the start so that GETs hit at the pool's rate: the `keys`
+    /// resident items, most popular first, and a few (at most about a quarter more) that are invalidated
     /// again and again.
     pub fn prefill(self, keys: u64) -> impl ExactSizeIterator<Item = PoolItem> {
         let all = usize::try_from(self.prefill_items(keys)).unwrap_or(usize::MAX);
@@ -128,9 +128,9 @@ impl Pool {
         self.parameters().gets_per_key_hour * keys as f64
     }
 
-    /// How many items a server holds at which GETs hit at the pool's rate when its clients store
-    /// what they miss: with many more the items that are asked for once a day stay, too, and with
-    /// many fewer the resident ones go.
+    /// Returns the number of items of a server whose GETs hit at the pool's rate when its clients store the
+    /// items that they miss. With many more, the items that are requested once a day stay, too; with many
+    /// fewer, resident ones are evicted.
     pub fn items_held(self, keys: u64) -> u64 {
         self.prefill_items(keys) + stream::passing_items(self, keys)
     }

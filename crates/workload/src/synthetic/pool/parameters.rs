@@ -1,6 +1,6 @@
 //! The five pools in numbers.
 //!
-//! What the papers state of them is marked (F): Xu et al., "Characterizing Facebook's Memcached
+//! Numbers from the papers are marked (F): Xu et al., "Characterizing Facebook's Memcached
 //! workload", tables 2.1 and 3.3 and sections 2.2 and 2.3 of the Hippos dissertation (Xu, 2014).
 //! Everything else is ours; `docs/load.md` says why.
 

@@ -1,4 +1,4 @@
-//! Which of the resident items is asked for.
+//! Choice of the resident item of a request.
 
 use super::parameters::Residents;
 use super::skew::Skew;

@@ -123,7 +123,7 @@ impl Line {
         } else if self.is_delete {
             (Operation::Delete, None, Outcome::Unknown)
         } else {
-            // Which of several requests were the hits is not told.
+            // The trace does not tell which of several requests were the hits.
             let outcome = match self.hits {
                 Some(0) => Outcome::Miss,
                 Some(hits) if hits >= self.count => Outcome::Hit,

@@ -1,11 +1,11 @@
 //! The engine itself as a simulated cache: its code, its index, its logs; no model of it.
 //!
-//! Where all memory counts the cache is one as a server with one thread has it. Where payload
-//! counts alone, one unit of the log (8 bytes, of which an item takes a whole number) stands for one
-//! byte of key and value, or for `grain` bytes: an item of 54 bytes takes 54 units, its header and
-//! its key among them, and the log has as many units as the capacity has bytes. The index lies
-//! besides. So sizes are exact to the byte from two bytes on (three with an expiry), and with a
-//! grain above one they are rounded up or down by the key's hash, so that they add up.
+//! If all memory counts, the cache is the one of a server with one thread. If payload alone counts, one unit
+//! of the log (8 bytes, of which an item takes a whole number) stands for one byte of key and value, or for
+//! `grain` bytes: an item of 54 bytes takes 54 units, its header and its key among them, and the log has as
+//! many units as the capacity has bytes. The index is extra. So sizes are exact to the byte from two bytes on
+//! (three with an expiry), and with a grain above one they are rounded up or down by the key's hash, so that
+//! they add up.
 
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ impl EngineCache {
             outcome == Outcome::Stored
         });
         if !stored {
-            // What was there before is of no use any more.
+            // The value before it is obsolete.
             self.worker.delete(key.bytes(), self.now_s);
         }
         stored

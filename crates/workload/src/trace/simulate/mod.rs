@@ -96,7 +96,7 @@ pub struct SimulateOptions {
     quiet: bool,
 }
 
-/// Which fraction of keys is simulated.
+/// Fraction of keys that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sample {
     Auto,

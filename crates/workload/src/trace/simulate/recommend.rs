@@ -61,7 +61,7 @@ pub fn recommend(
     }
     let enough = least + (least * MORE_OF_MISSES).max(MORE_OF_REQUESTS);
     let (mut low, mut high) = (MEMORY_BYTES_LEAST as f64, room_bytes as f64);
-    // What suffices is mostly much less than room for all.
+    // Much less memory than room for everything mostly suffices.
     for bytes in [MEMORY_BYTES_LEAST, room_bytes / 64, room_bytes / 8] {
         if (bytes as f64) < low {
             continue;

@@ -164,7 +164,7 @@ fn payload_never_exceeds_the_capacity_and_comes_near_to_it() {
                 most = most.max(engine.used_bytes());
                 assert!(most <= capacity, "{eviction:?}: {most} of {capacity}");
             }
-            // Of these policies a read moves nothing, so that it shows what is there.
+            // Under these policies a read moves no item, so it only shows what is there.
             if matches!(eviction, Eviction::S3Fifo | Eviction::Clock | Eviction::Fifo) {
                 let used = engine.used_bytes();
                 there.retain(|number, _| engine.get(*number, 0));

@@ -134,7 +134,7 @@ impl Item for KeyInCache<'_> {
 
     fn delete(&mut self) {
         self.cache.delete(self.hash, self.key_bytes);
-        // What nobody has stored is not deleted.
+        // A key that nobody has stored is not deleted.
         if self.state.state == State::Stored {
             self.state.state = State::Deleted;
         }
@@ -218,7 +218,7 @@ mod tests {
         ]);
         use Read::{Compulsory, Hit, Invalidation};
         let first = [Compulsory, Hit, Invalidation];
-        // What expired was stored for three seconds again.
+        // The expired item was stored for three seconds again.
         let expiring = [Hit, Invalidation, Hit, Invalidation];
         assert_eq!(told, [&first[..], &expiring].concat());
     }

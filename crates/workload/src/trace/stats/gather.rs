@@ -63,7 +63,7 @@ impl Gathered {
             let of_group = self.keys.states().filter(|state| group == ALL || state.group == group);
             Rc::new(popularity::curve(of_group.map(|state| state.requests).collect()))
         };
-        // Of many keys it takes its time.
+        // The curve of many keys takes long to compute, so it is kept.
         let mut known = self.popularities.borrow_mut();
         Rc::clone(known.entry(group).or_insert_with(curve))
     }
@@ -97,7 +97,7 @@ pub(super) fn gather(
         None => None,
     };
     let (mut start_ms, mut end_ms, mut requests) = (None, 0, 0);
-    // What the last request is known by, without a borrow of the reader.
+    // The prefix of the last request's key, copied so that the reader is not borrowed.
     let mut prefix = Vec::new();
     while requests < question.requests_max {
         let Some(request) = reader.next()? else {

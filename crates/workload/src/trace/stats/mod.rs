@@ -75,7 +75,7 @@ impl StatsOptions {
         match self.bytes {
             None => Ok(None),
             Some(Size::Bytes(bytes)) => Ok(Some(bytes)),
-            // How much that is, is known at the end.
+            // The size of a percentage is known only at the end.
             Some(Size::Percent(_)) => Err(Failure::usage("--bytes of stats is a size such as 64m")),
         }
     }

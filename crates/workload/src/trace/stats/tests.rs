@@ -234,7 +234,7 @@ proptest! {
                 let add = |(count, sum), bytes: &u32| (count + 1, sum + u64::from(*bytes));
                 let (count, bytes) = below.fold((0, 0), add);
                 prop_assert!((up_to.count_share - count as f64 / lengths.len() as f64).abs() < 1e-9);
-                // Of longer ones the length is rounded.
+                // Longer lengths are rounded.
                 let share = bytes as f64 / all_bytes.max(1) as f64;
                 prop_assert!((up_to.bytes_share - share).abs() < 0.02 || all_bytes == 0);
             }

@@ -40,7 +40,7 @@ impl Conversation {
     pub fn hear_client(&mut self, next: &Next<'_>, queue: &mut Queue, counts: &mut Counts) {
         match next {
             Next::Bytes(bytes) => {
-                // Who has waited for an answer has got it before asking again.
+                // A client that waits for answers has got them before it sends again.
                 if self.expected.is_adrift() && self.replies.is_between_messages() {
                     self.expected.restart(queue);
                 }

@@ -190,7 +190,7 @@ impl Expectations {
             && queue.get(head.first).is_none()
             && head.requests > 0
         {
-            // Its requests have waited too long for this.
+            // The first requests have left the queue after a long wait. The value counts as theirs.
             return true;
         }
         let has_it = |expected: &Expected| {

@@ -34,7 +34,8 @@ impl Datagrams {
         if piece.is_from_client {
             return self.request(piece, queue, counts);
         }
-        // What a server hands to its interface in one piece, to be split there, is captured so.
+        // A server may leave the splitting of replies to its interface. The capture then has them in one
+        // piece.
         let bytes_max =
             if is_joined(piece.payload) { REPLY_DATAGRAM_BYTES_MAX } else { piece.payload.len().max(1) };
         let mut parts = piece.payload.chunks(bytes_max).peekable();

@@ -74,7 +74,7 @@ impl Reassembly {
             return;
         }
         if next.wrapping_sub(sequence) >= DISTANCE_MAX {
-            // What was captured before is another connection's.
+            // The segments captured before belong to another connection.
             self.start(sequence);
             hand_on(Next::Missing(u64::MAX));
         }

@@ -100,7 +100,7 @@ impl Replies<'_> {
             }
             _ => false,
         };
-        // What names its request is certain, whatever was lost.
+        // A reply that names its request is certain, even after losses.
         let is_named = told_opaque.is_some() || told_key.is_some();
         if self.expected.is_adrift() && !is_named {
             return;

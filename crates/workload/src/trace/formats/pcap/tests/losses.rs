@@ -46,7 +46,7 @@ fn a_lost_segment_costs_little_and_is_said() {
         let (requests, remarks) = without(&[lost], Form::PLAIN);
         let known = requests.iter().filter(|request| !request.ends_with("Unknown"));
         let mut expected = all().into_iter();
-        // What is told is right and in its place.
+        // The known outcomes are right and in their places.
         for request in known.clone() {
             assert!(expected.any(|expected| expected == *request), "{lost}: {requests:?}");
         }

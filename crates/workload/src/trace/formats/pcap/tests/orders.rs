@@ -45,7 +45,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
             words: vec![format!("set {key} {bytes} {expiry_s} {outcome}")],
         }
     });
-    // Of several same keys in one get, the first ones are the ones that were found.
+    // The reader takes the first of several equal keys of a get as found, so no key comes twice.
     let get = get.prop_filter("a key twice", |exchange| {
         let mut names: Vec<_> = exchange.request.split(|byte| byte.is_ascii_whitespace()).collect();
         names.retain(|name| !name.is_empty());
