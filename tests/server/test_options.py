@@ -201,8 +201,11 @@ FILES = {
 def test_bypass_by_its_names_and_by_those_that_it_had(names):
     options = dict(zip(names, VALUES, strict=True))
     flags = [word for name, value in options.items() for word in (f"--{name}", value)]
-    variables = {variable(name): value for name, value in options.items()}
-    for result in (printed("-p", 0, *flags), printed("-p", 0, **variables)):
+    variables = {"MICANITE_PORT": "0"} | {variable(name): value for name, value in options.items()}
+    if names is OLD:
+        # -p of the command line replaces the whole variable, as it always did.
+        variables["MICANITE_PORT"] = "0 xdp:lo"
+    for result in (printed("-p", 0, *flags), printed(**variables)):
         assert (result["port"], result["bypass"]) == (0, BYPASS)
 
 
