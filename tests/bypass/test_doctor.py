@@ -154,3 +154,10 @@ def test_sysfs_of_another_namespace_is_noticed(link):
         ended = run_ctl("doctor", links.NEAR)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "ip netns exec" in ended.stderr
+
+
+def test_libfabric_is_here():
+    """Names what is not tested where libfabric is missing."""
+    report = json.loads(run_ctl("doctor", "--json").stdout)
+    if not findings(report, "fabric")[0]["text"].startswith("built in: libfabric "):
+        pytest.skip("there is no libfabric 1.17 or newer (Debian: libfabric-dev)")

@@ -124,7 +124,7 @@ options! {
     ("Workers", "") {
         /// Worker threads [default: the physical cores this process may use]
         threads = number("N", 1, THREADS_MAX).letter('t').common();
-        /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all read,
+        /// Access to a partition, with several workers: erew (its owner reads and writes), crew (all read,
         /// the owner writes), crcw (all read and write)
         access = of(Kind::Text, "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
@@ -140,7 +140,7 @@ options! {
         /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
         /// ssl_chain_cert=FILE
         tls_cert = of(Kind::Path, "FILE").common();
-        /// Its private key, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
+        /// Private key of the certificate, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
         tls_key = of(Kind::Path, "FILE").common();
         /// Only clients with a certificate of one of these authorities get in, PEM. As -o
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
