@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::fabric::FabricUrl;
+
 /// The error of a call.
 #[derive(Debug)]
 pub enum Error {
@@ -65,6 +67,23 @@ pub enum Error {
         /// Describes the problem, with the port's name.
         reason: String,
     },
+    /// A fabric cannot be opened: its provider, or the feature `libfabric`, is missing.
+    Fabric {
+        /// URL of the server, without the login.
+        server: String,
+        /// Describes the problem.
+        reason: String,
+    },
+    /// The server requires a login over the fabric, and this was none, or a wrong one.
+    Login {
+        /// URL of the server, without the login.
+        server: String,
+    },
+    /// The server has as many clients over the fabric as it may have.
+    ServerFull {
+        /// URL of the server, without the login.
+        server: String,
+    },
     /// The operating system returned an error.
     Io(io::Error),
 }
@@ -75,6 +94,11 @@ impl fmt::Display for Error {
             Self::Address { name, reason } => {
                 write!(out, "{name} is not a server's host:port: {reason}")
             }
+            Self::Unreachable { server } if FabricUrl::is_one(server) => write!(
+                out,
+                "no reply from {server}: is it running with --fabric, with this provider, address and port, \
+                 and does no firewall drop its connections?"
+            ),
             Self::Unreachable { server } => write!(
                 out,
                 "no reply from {server}: is it running with --native, is this its base port, \
@@ -116,6 +140,16 @@ impl fmt::Display for Error {
             Self::Refused => write!(out, "the server rejects the request as invalid"),
             Self::Stream { server, reason } => write!(out, "TCP to {server}: {reason}"),
             Self::Port { reason } => write!(out, "{reason}"),
+            Self::Fabric { server, reason } => write!(out, "{server}: {reason}"),
+            Self::Login { server } => write!(
+                out,
+                "{server} refuses the login: give it a user and a password of its file (serve with -Y)"
+            ),
+            Self::ServerFull { server } => write!(
+                out,
+                "{server} has as many clients as it may have: raise --fabric-clients, or try again when \
+                 others have gone"
+            ),
             Self::Io(error) => write!(out, "{error}"),
         }
     }

@@ -7,6 +7,7 @@
 //! | `AsyncClient` | for tokio, behind the feature `async` |
 //! | [`Link`] | non-blocking: many operations in flight, submitted and completed in batches |
 //! | [`BypassPort`] | AF_XDP or DPDK instead of the kernel's sockets, for a [`Link`] or a [`Client`] |
+//! | [`FabricLink`] | the same over a fabric, with one-sided reads |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 
 #![deny(missing_docs)]
@@ -18,6 +19,7 @@ mod client;
 mod counters;
 mod driver;
 mod error;
+mod fabric;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod ketama;
@@ -33,6 +35,7 @@ pub use client::{Answer, Builder, CasOutcome, Client, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError};
 pub use error::Error;
+pub use fabric::{FabricCounters, FabricLink, FabricOptions, FabricUrl, REFUSALS, Reads};
 pub use link::Link;
 pub use micanite_net::bypass::PortName;
 pub use micanite_net::datagram::UdpOptions;

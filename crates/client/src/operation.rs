@@ -184,6 +184,8 @@ pub struct Completion<'a> {
     /// The operation was sent more than once: a delete or replace that returned "not found" may
     /// have found the item the first time.
     pub resent: bool,
+    /// A one-sided read brought the value, without the server's workers.
+    pub one_sided: bool,
     /// Flags stored with the value.
     pub flags: u32,
     /// CAS value, if it was requested and the item was found.
@@ -197,6 +199,16 @@ pub struct Completion<'a> {
 impl Completion<'_> {
     /// Creates a completion without a reply.
     pub(crate) fn without_reply(token: u64, opcode: Opcode, outcome: Outcome) -> Self {
-        Self { token, opcode, outcome, resent: false, flags: 0, cas: None, number: 0, value: &[] }
+        Self {
+            token,
+            opcode,
+            outcome,
+            resent: false,
+            one_sided: false,
+            flags: 0,
+            cas: None,
+            number: 0,
+            value: &[],
+        }
     }
 }

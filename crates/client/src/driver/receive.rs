@@ -231,6 +231,7 @@ impl Driver {
             opcode: reply.opcode,
             outcome,
             resent,
+            one_sided: false,
             flags: reply.flags,
             cas: reply.cas,
             number: reply.number,
