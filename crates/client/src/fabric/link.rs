@@ -27,7 +27,7 @@ impl FabricLink {
         Err(Error::Fabric { server, reason: "this client does not connect yet".to_owned() })
     }
 
-    /// Returns the time for the other calls: nanoseconds of a clock that also counts while the machine sleeps.
+    /// Returns the time for the other calls, in nanoseconds. The clock goes on while the machine sleeps.
     pub fn now_ns(&self) -> u64 {
         0
     }
