@@ -22,6 +22,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("text_parser", micanite_wire::fuzz::text_parser),
     ("native_requests", micanite_wire::fuzz::native_requests),
     ("native_replies", micanite_wire::fuzz::native_replies),
+    ("native_fabric", micanite_wire::fuzz::native_fabric),
     ("client", micanite_client::fuzz::client),
     ("chunks", micanite_chunks::fuzz::chunks),
     ("session", micanite_server::testing::fuzz::session),

@@ -142,6 +142,7 @@ fn datagram(shared: &Shared, key: &[u8], opcode: Opcode) -> Vec<u8> {
     let request = Request {
         opcode,
         wants_cas: opcode.answers_value(),
+        wants_entry: false,
         hash: cache.hash(key).0,
         flags: 0,
         expiry_s: 0,

@@ -129,6 +129,7 @@ fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8], id: u64) -> Request
     Request {
         opcode,
         wants_cas: opcode.answers_value(),
+        wants_entry: false,
         hash: cache.hash(key).0,
         flags: 0,
         expiry_s: 0,

@@ -1,4 +1,5 @@
 """The native protocol, version 1, written from docs/protocol.md alone: what datagrams say, as Python objects.
+The bodies of the kinds for fabrics are read by `fabric`.
 
 Every class packs itself into bytes and is read back by `parse`. Nothing here opens a socket; native_client
 does."""
@@ -16,6 +17,7 @@ HEADER = struct.Struct("<2s4BHIHHIIQQ")
 REQUEST = struct.Struct("<4BIQII")
 REPLY = struct.Struct("<4BIII")
 WORD = struct.Struct("<Q")
+ENTRY = struct.Struct("<QQII")
 DIRECTORY_REQUEST = struct.Struct("<II")
 DIRECTORY = struct.Struct("<QIHHIIHHIII")
 CORE_ENTRY = struct.Struct("<HH")
@@ -31,6 +33,10 @@ class Kind(enum.IntEnum):
     REPLIES = 2
     DIRECTORY_REQUEST = 3
     DIRECTORY = 4
+    HELLO = 5
+    HELLO_REPLY = 6
+    PUSH = 7
+    HISTORY = 8
 
 
 class Opcode(enum.IntEnum):
@@ -85,6 +91,7 @@ WITH_ID = WITH_ARGUMENT | {Opcode.ADD, Opcode.APPEND, Opcode.PREPEND}
 WITH_VALUE = {Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.CAS, Opcode.APPEND, Opcode.PREPEND}
 RETRIEVALS = {Opcode.GET, Opcode.GET_AND_TOUCH}
 READS = {Opcode.NOOP, Opcode.GET}
+FROM_CLIENTS = {Kind.REQUESTS, Kind.DIRECTORY_REQUEST, Kind.HELLO, Kind.HISTORY}
 
 
 class Malformed(Exception):
@@ -146,7 +153,7 @@ class Header:
             kind, status = Kind(kind), Status(status)
         except ValueError as error:
             raise Malformed(str(error)) from error
-        asks = kind in (Kind.REQUESTS, Kind.DIRECTORY_REQUEST)
+        asks = kind in FROM_CLIENTS
         require(flags & ~(3 if asks else 1) == 0, "unknown flags")
         require(not asks or (status == 0 and pressure == 0), "zero fields are not zero")
         return cls(
@@ -172,19 +179,14 @@ class Request:
     argument: int = 0
     id: int = 0
     wants_cas: bool = False
+    wants_entry: bool = False
 
     def pack(self):
         words = [self.argument] if self.opcode in WITH_ARGUMENT else []
         words += [self.id] if self.opcode in WITH_ID else []
+        options = self.wants_cas | self.wants_entry << 1
         fixed = REQUEST.pack(
-            self.opcode,
-            len(self.key),
-            self.wants_cas,
-            0,
-            len(self.value),
-            self.hash,
-            self.flags,
-            self.expiry_s,
+            self.opcode, len(self.key), options, 0, len(self.value), self.hash, self.flags, self.expiry_s
         )
         return fixed + b"".join(map(WORD.pack, words)) + padded(self.key) + padded(self.value)
 
@@ -194,14 +196,15 @@ class Request:
         require(len(data) >= REQUEST.size, "shorter than a request")
         opcode, key_bytes, options, zero, value_bytes, hashed, flags, expiry_s = REQUEST.unpack_from(data)
         require(opcode in list(Opcode), f"opcode {opcode}")
-        require(options & ~1 == 0 and zero == 0, "a byte without meaning")
+        require(options & ~3 == 0 and zero == 0, "a byte without meaning")
         opcode = Opcode(opcode)
         data = data[REQUEST.size :]
         argument, data = take_word(data) if opcode in WITH_ARGUMENT else (0, data)
         number, data = take_word(data) if opcode in WITH_ID else (0, data)
         key, data = take(data, key_bytes)
         value, data = take(data, value_bytes)
-        request = cls(opcode, key, hashed, value, flags, expiry_s, argument, number, bool(options))
+        request = cls(opcode, key, hashed, value, flags, expiry_s, argument, number)
+        request.wants_cas, request.wants_entry = bool(options & 1), bool(options & 2)
         request.check()
         return request, data
 
@@ -215,6 +218,7 @@ class Request:
         require(stores or not self.flags, "flags without use")
         require(expires or not self.expiry_s, "expiry without use")
         require(self.opcode in RETRIEVALS or not self.wants_cas, "options without use")
+        require(self.opcode == Opcode.GET or not self.wants_entry, "options without use")
         require(self.opcode not in WITH_ID or self.id, "no id")
 
 
@@ -230,14 +234,15 @@ class Reply:
     number: int | None = None
     limit_bytes: int = 0
     value: bytes = b""
+    entry: tuple | None = None  # offset, version, bytes
 
     def pack(self):
         length = self.limit_bytes if self.status == Status.TOO_LARGE else len(self.value)
-        fixed = REPLY.pack(
-            self.opcode, self.status, self.cas is not None, 0, length, self.flags, self.hash_low
-        )
+        options = (self.cas is not None) | (self.entry is not None) << 1
+        fixed = REPLY.pack(self.opcode, self.status, options, 0, length, self.flags, self.hash_low)
         words = [word for word in (self.cas, self.number) if word is not None]
-        return fixed + b"".join(map(WORD.pack, words)) + padded(self.value)
+        entry = ENTRY.pack(*self.entry, 0) if self.entry else b""
+        return fixed + b"".join(map(WORD.pack, words)) + entry + padded(self.value)
 
     @classmethod
     def parse(cls, data):
@@ -245,16 +250,22 @@ class Reply:
         require(len(data) >= REPLY.size, "shorter than a reply")
         opcode, status, options, zero, length, flags, hash_low = REPLY.unpack_from(data)
         require(opcode in list(Opcode) and status in list(Status), f"opcode {opcode}, status {status}")
-        require(options & ~1 == 0 and zero == 0, "a byte without meaning")
+        require(options & ~3 == 0 and zero == 0, "a byte without meaning")
         reply = cls(Opcode(opcode), Status(status), hash_low, flags)
         data = data[REPLY.size :]
         found = opcode in RETRIEVALS and status == Status.OK
         require(found or not options, "a CAS value without an item")
         require(found or not length or status == Status.TOO_LARGE, "a value without use")
-        if options:
+        require(opcode == Opcode.GET or not options & 2, "an entry of no get")
+        if options & 1:
             reply.cas, data = take_word(data)
         if opcode in ARITHMETIC and status == Status.OK:
             reply.number, data = take_word(data)
+        if options & 2:
+            entry, data = take(data, ENTRY.size)
+            *reply.entry, zero = ENTRY.unpack(entry)
+            reply.entry = tuple(reply.entry)
+            require(zero == 0, "a byte without meaning")
         if found:
             reply.value, data = take(data, length)
         elif status == Status.TOO_LARGE:
@@ -350,10 +361,24 @@ def directory_request(header, first, length):
 
 
 def parse(datagram):
-    """The header of a datagram, and what follows: requests, replies, the first entry asked for, or a
-    directory."""
+    """The header of a datagram over UDP, and what follows: requests, replies, the first entry asked for, or
+    a directory."""
+    header, body = parse_any(datagram)
+    require(header.kind <= Kind.DIRECTORY, "a kind for fabrics")
+    if header.kind == Kind.REQUESTS:
+        require(not any(request.wants_entry for request in body), "an entry is wanted over UDP")
+    if header.kind == Kind.REPLIES:
+        require(not any(reply.entry for reply in body), "an entry over UDP")
+    return header, body
+
+
+def parse_any(datagram):
+    """The same of a datagram or a message of a fabric; the bodies of the kinds for fabrics are bytes
+    (`fabric.parse` reads them)."""
     header = Header.parse(datagram)
     body = datagram[HEADER_BYTES:]
+    if header.kind > Kind.DIRECTORY:
+        return header, body
     if header.kind == Kind.DIRECTORY_REQUEST:
         require(header.count == 0, "a directory request with requests")
         require(len(datagram) >= DIRECTORY_BYTES_MIN, "shorter than a directory")

@@ -7,7 +7,18 @@ import re
 from pathlib import Path
 
 from harness import native
-from harness.native import Access, Directory, Header, Kind, Opcode, Reply, Request, Status
+from harness.native import (
+    FROM_CLIENTS,
+    Access,
+    Directory,
+    Header,
+    Kind,
+    Opcode,
+    Reply,
+    Request,
+    Status,
+    fabric,
+)
 
 FILE = Path(__file__).resolve().parents[3] / "testdata/native.txt"
 PLAIN = re.compile(rb"[!-$&-<>-~]")
@@ -16,6 +27,10 @@ SENDS = {
     "replies": Kind.REPLIES,
     "directory-request": Kind.DIRECTORY_REQUEST,
     "directory": Kind.DIRECTORY,
+    "hello": Kind.HELLO,
+    "hello-reply": Kind.HELLO_REPLY,
+    "push": Kind.PUSH,
+    "history": Kind.HISTORY,
 }
 HEADER_FIELDS = ("generation", "partition", "pressure", "sequence", "client", "echo", "cookie")
 DIRECTORY_FIELDS = (
@@ -23,8 +38,10 @@ DIRECTORY_FIELDS = (
     "ids_window",
     "cookie_s", "first",
 )  # fmt: skip
-IN_HEXADECIMAL = {"echo", "cookie", "hash", "hash_low", "hash_seed", "client"}
-OF_BYTES = {"key", "value"}
+IN_HEXADECIMAL = {"echo", "cookie", "hash", "hash_low", "hash_seed", "client", "nonce", "session"}
+IN_HEXADECIMAL |= {"incarnation", "area_key", "area_base", "version"}
+OF_BYTES = {"key", "value", "user", "password"}
+ENTRY_FIELDS = ("offset", "version", "bytes")
 
 
 def blocks(kind):
@@ -80,9 +97,13 @@ def write_bytes(data):
 
 def write_fields(thing, names):
     """` name=value` for each field that is not zero, empty or absent."""
+    return write_items({name: getattr(thing, name) for name in names})
+
+
+def write_items(fields):
+    """The same for the fields of a dictionary."""
     said = ""
-    for name in names:
-        value = getattr(thing, name)
+    for name, value in fields.items():
         if value is None or value in (0, b"") and name not in ("cas", "number"):
             continue
         shown = (
@@ -138,6 +159,8 @@ def write(words):
             else:
                 directory.owners.append((entry.get("owner", 0), member_of(Access, bare[0])))
         return header.pack() + directory.pack()
+    if header.kind > Kind.DIRECTORY:
+        return fabric.pack(header, fields, [read_fields(rest)[0] for _, *rest in parts])
     if header.kind == Kind.REQUESTS:
         flags = header.flags
         datagram = native.requests_datagram(header, [request_of(part) for part in parts])
@@ -149,19 +172,22 @@ def write(words):
 def request_of(part):
     """A request out of its words."""
     fields, bare = read_fields(part[2:])
-    return Request(member_of(Opcode, part[1]), wants_cas="wants-cas" in bare, **fields)
+    options = {"wants_cas": "wants-cas" in bare, "wants_entry": "wants-entry" in bare}
+    return Request(member_of(Opcode, part[1]), **options, **fields)
 
 
 def reply_of(part):
     """A reply out of its words."""
     fields, _ = read_fields(part[3:])
+    if "version" in fields:
+        fields["entry"] = tuple(fields.pop(name, 0) for name in ENTRY_FIELDS)
     return Reply(member_of(Opcode, part[1]), member_of(Status, part[2]), **fields)
 
 
 def say(datagram):
     """The words of a datagram."""
-    header, body = native.parse(datagram)
-    asks = header.kind in (Kind.REQUESTS, Kind.DIRECTORY_REQUEST)
+    header, body = native.parse_any(datagram)
+    asks = header.kind in FROM_CLIENTS
     first = next(name for name, kind in SENDS.items() if kind == header.kind)
     names = ["writes", "resent"] if asks else ["slow-down"]
     first += "".join(f" {name}" for bit, name in enumerate(names) if header.flags & 1 << bit)
@@ -177,16 +203,23 @@ def say(datagram):
             "partition" + (f" owner={o}" if o else "") + f" {name_of(access)}" for o, access in body.owners
         ]
         return [first + write_fields(body, DIRECTORY_FIELDS), *cores, *owners]
+    if header.kind > Kind.DIRECTORY:
+        fields, name, records = fabric.parse(header, body)
+        return [first + write_items(fields), *(name + write_items(record) for record in records)]
     return [first] + [say_request(part) if asks else say_reply(part) for part in body]
 
 
 def say_request(request):
     """One request in words."""
     said = f"request {name_of(request.opcode)}" + (" wants-cas" if request.wants_cas else "")
+    said += " wants-entry" if request.wants_entry else ""
     return said + write_fields(request, ("key", "hash", "argument", "id", "flags", "expiry_s", "value"))
 
 
 def say_reply(reply):
     """One reply in words."""
     said = f"reply {name_of(reply.opcode)} {name_of(reply.status)}"
-    return said + write_fields(reply, ("hash_low", "flags", "cas", "number", "limit_bytes", "value"))
+    said += write_fields(reply, ("hash_low", "flags", "cas", "number", "limit_bytes"))
+    if reply.entry:
+        said += write_items(dict(zip(ENTRY_FIELDS, reply.entry, strict=True)))
+    return said + write_fields(reply, ("value",))

@@ -238,6 +238,7 @@ pub(super) fn request<'a>(operation: &Operation<'a>, hash: u64, id: u64) -> Requ
     Request {
         opcode,
         wants_cas: operation.wants_cas && opcode.answers_value(),
+        wants_entry: false,
         hash,
         flags: field(opcode.has_flags(), operation.flags),
         expiry_s: field(opcode.has_expiry(), operation.expiry_s),

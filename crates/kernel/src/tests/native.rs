@@ -17,6 +17,7 @@ fn get<'a>(fixture: &Fixture, key: &'a [u8]) -> Request<'a> {
     Request {
         opcode: Opcode::Get,
         wants_cas: false,
+        wants_entry: false,
         hash: fixture.cache.hash(key).0,
         flags: 0,
         expiry_s: 0,

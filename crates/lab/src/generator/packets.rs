@@ -142,6 +142,7 @@ impl Packets {
             let request = Request {
                 opcode,
                 wants_cas: false,
+                wants_entry: false,
                 hash: drawn.hash.0,
                 flags: 0,
                 expiry_s: 0,

@@ -46,6 +46,7 @@ fn datagram(sequence: u32, requests: &[(u64, Option<u32>)]) -> Vec<u8> {
         let request = Request {
             opcode: if written.is_some() { Opcode::Set } else { Opcode::Get },
             wants_cas: false,
+            wants_entry: false,
             hash: KeyHash::of(&key, HASH_SEED).0,
             flags: 0,
             expiry_s: 0,

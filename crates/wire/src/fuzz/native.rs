@@ -16,8 +16,13 @@ pub fn native_requests(data: &[u8]) {
             request.write(&header, &mut again);
             assert_eq!(DirectoryRequest::read(&again), Some(request));
         }
-        if let Ok(requests) = Requests::check(datagram, header.count) {
+        let over_udp = Requests::check(datagram, header.count);
+        if let Ok(requests) = Requests::check_with_entries(datagram, header.count) {
+            let wants_entry = requests.clone().any(|request| request.wants_entry);
+            assert_eq!(over_udp.is_err(), wants_entry);
             check_requests(&header, datagram, requests);
+        } else {
+            assert!(over_udp.is_err());
         }
     });
 }
@@ -28,7 +33,7 @@ pub fn native_replies(data: &[u8]) {
         let Some(header) = read_header(datagram) else {
             return;
         };
-        if let Ok(replies) = Replies::new(datagram, header.count) {
+        if let Ok(replies) = Replies::with_entries(datagram, header.count) {
             check_replies(&header, datagram.len(), replies);
         }
         check_directory(&header, datagram);
@@ -37,7 +42,7 @@ pub fn native_replies(data: &[u8]) {
 
 /// Calls `check` with the bytes as they are, and with a valid start of the header, so that
 /// mutations of the first bytes do not hide the rest.
-fn each_kind(data: &[u8], kinds: [Kind; 2], check: impl Fn(&[u8])) {
+pub(super) fn each_kind<const N: usize>(data: &[u8], kinds: [Kind; N], check: impl Fn(&[u8])) {
     check(data);
     if data.len() < Header::BYTES {
         return;
@@ -53,7 +58,7 @@ fn each_kind(data: &[u8], kinds: [Kind; 2], check: impl Fn(&[u8])) {
 
 /// Checks that an accepted header writes back to the same bytes, and that a refused one has a
 /// reason.
-fn read_header(datagram: &[u8]) -> Option<Header> {
+pub(super) fn read_header(datagram: &[u8]) -> Option<Header> {
     match Header::read(datagram) {
         Ok(header) => {
             let mut again = [0xaa; Header::BYTES];
@@ -90,7 +95,7 @@ fn check_requests(header: &Header, datagram: &[u8], requests: Requests<'_>) {
         writer.push(request).expect("there was room before");
     }
     let length = writer.finish(header);
-    let written = Requests::check(&again[..length], header.count).expect("it was valid before");
+    let written = Requests::check_with_entries(&again[..length], header.count).expect("it was valid before");
     assert_eq!(written.collect::<Vec<_>>(), all);
 }
 
@@ -110,7 +115,7 @@ fn check_replies(header: &Header, length: usize, replies: Replies<'_>) {
     assert!(all.len() <= usize::from(header.count));
     assert_eq!(ended, all.len() < usize::from(header.count));
     let length = writer.finish(&mut again, header);
-    let written = Replies::new(&again[..length], all.len() as u16).expect("there is a header");
+    let written = Replies::with_entries(&again[..length], all.len() as u16).expect("there is a header");
     for (written, reply) in written.zip(&all) {
         // The flags of a reply without an item have no meaning and are not written.
         let has_item = reply.status == Status::Ok && reply.opcode.answers_value();
@@ -124,6 +129,13 @@ fn write_reply(writer: &mut ReplyWriter, datagram: &mut [u8], reply: &Reply<'_>)
     let hash = u64::from(reply.hash_low);
     if status == Status::Ok && opcode.answers_value() {
         let (length, about) = (reply.value.len(), (opcode, reply.flags, hash));
+        if let Some(entry) = &reply.entry {
+            let place =
+                writer.begin_value_with_entry(datagram, (reply.flags, hash), (reply.cas, entry), length);
+            place.copy_from_slice(reply.value);
+            writer.end_value_with_entry(length, reply.cas.is_some());
+            return;
+        }
         let place = writer.begin_value(datagram, about, reply.cas, length);
         place.copy_from_slice(reply.value);
         writer.end_value(length, reply.cas.is_some());

@@ -36,16 +36,17 @@ fn fuzz_binary_parser_on_its_seeds() {
     }
 }
 
-/// Both ends get the inputs of the other end, too.
+/// All bodies get the inputs of the others, too.
 #[test]
 fn fuzz_native_on_its_seeds() {
-    for corpus in ["native-requests", "native-replies"] {
+    for (corpus, seeds_min) in [("native-requests", 20), ("native-replies", 20), ("native-fabric", 8)] {
         let seeds = seeds(corpus);
-        assert!(seeds.len() >= 20);
+        assert!(seeds.len() >= seeds_min);
         for seed in seeds {
             for end in 0..=seed.len() {
                 native_requests(&seed[..end]);
                 native_replies(&seed[..end]);
+                native_fabric(&seed[..end]);
             }
         }
     }
@@ -112,5 +113,11 @@ proptest! {
     fn fuzz_native_replies_on_mutated_seeds(choice in any::<prop::sample::Index>(), edits in edits()) {
         let seeds = seeds("native-replies");
         native_replies(&mutate(seeds[choice.index(seeds.len())].clone(), edits));
+    }
+
+    #[test]
+    fn fuzz_native_fabric_on_mutated_seeds(choice in any::<prop::sample::Index>(), edits in edits()) {
+        let seeds = seeds("native-fabric");
+        native_fabric(&mutate(seeds[choice.index(seeds.len())].clone(), edits));
     }
 }

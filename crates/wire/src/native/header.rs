@@ -19,6 +19,21 @@ pub enum Kind {
     /// Request for the directory.
     DirectoryRequest = 3,
     DirectoryReply = 4,
+    /// Login of a client. Kinds from here on are for fabrics: over UDP a server ignores them.
+    Hello = 5,
+    HelloReply = 6,
+    /// Entries of chunks, to a client.
+    Push = 7,
+    /// Accesses that a client made by one-sided reads. Nothing answers it.
+    History = 8,
+}
+
+impl Kind {
+    /// Returns whether clients send this kind.
+    #[inline]
+    pub const fn is_from_client(self) -> bool {
+        matches!(self, Self::Requests | Self::DirectoryRequest | Self::Hello | Self::History)
+    }
 }
 
 /// Fields of a header. A field of only one direction is zero in the other.
@@ -47,7 +62,8 @@ pub struct Header {
     pub client: u32,
     /// Chosen by the client and repeated by the server.
     pub echo: u64,
-    /// Requests: proof of the client's address, or 0. Replies: a new proof, or 0.
+    /// Requests: proof of the client's address, or 0. Replies: a new proof, or 0; over a fabric the
+    /// server's second.
     pub cookie: u64,
 }
 
@@ -104,9 +120,13 @@ impl Header {
             2 => Kind::Replies,
             3 => Kind::DirectoryRequest,
             4 => Kind::DirectoryReply,
+            5 => Kind::Hello,
+            6 => Kind::HelloReply,
+            7 => Kind::Push,
+            8 => Kind::History,
             _ => return Err(HeaderError::NotOurs),
         };
-        let asks = matches!(kind, Kind::Requests | Kind::DirectoryRequest);
+        let asks = kind.is_from_client();
         let status = Status::of(bytes[5]);
         let header = Self {
             kind,

@@ -7,10 +7,14 @@
 //! | `request.rs` | requests: the server reads them, the client writes them |
 //! | `reply.rs` | replies: the server writes them, the client reads them |
 //! | `directory.rs` | owners of partitions |
+//! | `hello.rs` | over a fabric: login, and what the server tells about itself |
+//! | `entries.rs` | over a fabric: entries that a server pushes, accesses that a client reports |
 
 mod bytes;
 mod directory;
+mod entries;
 mod header;
+mod hello;
 mod opcode;
 mod reply;
 mod request;
@@ -21,9 +25,11 @@ mod tests;
 pub use directory::{
     CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, PartitionAccess, PartitionEntry,
 };
+pub use entries::{Access, ChunkEntry, History, HistoryWriter, PushWriter, Pushes};
 pub use header::{Header, HeaderError, Kind};
+pub use hello::{HELLO_BYTES_MAX, Hello, HelloReply};
 pub use opcode::Opcode;
-pub use reply::{BadReply, Replies, Reply, ReplyWriter};
+pub use reply::{BadReply, Replies, Reply, ReplyEntry, ReplyWriter};
 pub use request::{BadRequest, Full, Request, RequestWriter, Requests, request_bytes};
 pub use status::Status;
 

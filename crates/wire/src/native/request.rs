@@ -6,6 +6,9 @@ use super::{Header, KEY_BYTES_MAX, Opcode, padded};
 /// Bytes of a request before its words, key and value.
 const FIXED_BYTES: usize = 24;
 const WANTS_CAS: u8 = 1;
+const WANTS_ENTRY: u8 = 2;
+/// Options that requests over a fabric may have.
+const ALL_OPTIONS: u8 = WANTS_CAS | WANTS_ENTRY;
 
 /// A request. Fields that the operation does not use are zero or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub struct Request<'a> {
     pub opcode: Opcode,
     /// Get: the reply carries the CAS value.
     pub wants_cas: bool,
+    /// Get, over a fabric only: the reply carries the entry of the item's chunk if it has one.
+    pub wants_entry: bool,
     /// Hash of the key under the directory's seed.
     pub hash: u64,
     /// Flags to store with the value.
@@ -51,19 +56,33 @@ pub struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// Checks all requests of a datagram whose header announces `count`.
+    /// Checks all requests of a datagram whose header announces `count`. None may want an entry.
     ///
     /// # Errors
     /// `count` is 0, or a request is invalid.
     #[inline]
     pub fn check(datagram: &'a [u8], count: u16) -> Result<Self, BadRequest> {
+        Self::check_options::<WANTS_CAS>(datagram, count)
+    }
+
+    /// Checks all requests of a message over a fabric; gets may want entries.
+    ///
+    /// # Errors
+    /// As [`Requests::check`].
+    #[inline]
+    pub fn check_with_entries(message: &'a [u8], count: u16) -> Result<Self, BadRequest> {
+        Self::check_options::<ALL_OPTIONS>(message, count)
+    }
+
+    #[inline]
+    fn check_options<const ALLOWED: u8>(datagram: &'a [u8], count: u16) -> Result<Self, BadRequest> {
         let body = datagram.get(Header::BYTES..).ok_or(BadRequest)?;
         let mut rest = body;
         if count == 0 {
             return Err(BadRequest);
         }
         for _ in 0..count {
-            let request = read(&mut rest).ok_or(BadRequest)?;
+            let request = read::<ALLOWED>(&mut rest).ok_or(BadRequest)?;
             if !request.is_valid() {
                 return Err(BadRequest);
             }
@@ -78,7 +97,7 @@ impl<'a> Iterator for Requests<'a> {
     #[inline]
     fn next(&mut self) -> Option<Request<'a>> {
         self.left = self.left.checked_sub(1)?;
-        read(&mut self.rest)
+        read::<ALL_OPTIONS>(&mut self.rest)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -92,7 +111,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
-        let request = read(&mut rest)?;
+        let request = read::<ALL_OPTIONS>(&mut rest)?;
         Some((request, bytes.len() - rest.len()))
     }
 
@@ -107,7 +126,7 @@ impl<'a> Request<'a> {
         let out = bytes.get_mut(..length).ok_or(Full)?;
         out[0] = opcode as u8;
         out[1] = key.len() as u8;
-        out[2] = u8::from(self.wants_cas);
+        out[2] = u8::from(self.wants_cas) | u8::from(self.wants_entry) << 1;
         out[3] = 0;
         put_u32(out, 4, value.len() as u32);
         put_u64(out, 8, self.hash);
@@ -141,20 +160,21 @@ impl<'a> Request<'a> {
             && (opcode.has_flags() || self.flags == 0)
             && (opcode.has_expiry() || self.expiry_s == 0)
             && (opcode.answers_value() || !self.wants_cas)
+            && (opcode == Opcode::Get || !self.wants_entry)
             && opcode.has_id() == (self.id != 0)
     }
 }
 
 /// Takes the next request; `None` if the bytes end too early, or a byte is invalid.
 #[inline]
-fn read<'a>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
+fn read<'a, const ALLOWED: u8>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
     let bytes: &'a [u8] = rest;
     if bytes.len() < FIXED_BYTES {
         return None;
     }
     let opcode = Opcode::of(bytes[0])?;
     let (key_bytes, options) = (usize::from(bytes[1]), bytes[2]);
-    if options & !WANTS_CAS != 0 || bytes[3] != 0 {
+    if options & !ALLOWED != 0 || bytes[3] != 0 {
         return None;
     }
     let value_bytes = u32_at(bytes, 4) as usize;
@@ -172,6 +192,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
     Some(Request {
         opcode,
         wants_cas: options & WANTS_CAS != 0,
+        wants_entry: options & WANTS_ENTRY != 0,
         hash: u64_at(bytes, 8),
         flags: u32_at(bytes, 16),
         expiry_s: u32_at(bytes, 20),

@@ -133,6 +133,7 @@ fn native_get(payload: &mut [u8], number: u16, key: &[u8], terms: Terms) -> Resu
     let request = Request {
         opcode: Opcode::Get,
         wants_cas: false,
+        wants_entry: false,
         hash: hash.0,
         flags: 0,
         expiry_s: 0,

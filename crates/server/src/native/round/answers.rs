@@ -18,7 +18,7 @@ impl<O: Outbox + Send> Round<'_, '_, O> {
         let kind = match header.kind {
             Kind::Requests => Kind::Replies,
             Kind::DirectoryRequest => Kind::DirectoryReply,
-            Kind::Replies | Kind::DirectoryReply => return,
+            _ => return,
         };
         let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
         let reply =

@@ -123,7 +123,8 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 self.answer_directory(header, datagram, source);
                 Taken::Done
             }
-            Kind::Replies | Kind::DirectoryReply => {
+            // Of a kind that servers send, or for fabrics only.
+            _ => {
                 self.counters.not_ours.add(1);
                 Taken::Done
             }

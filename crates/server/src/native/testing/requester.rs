@@ -77,6 +77,7 @@ pub(crate) fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8]) -> Reque
     Request {
         opcode,
         wants_cas: false,
+        wants_entry: false,
         hash: cache.hash(key).0,
         flags: 0,
         expiry_s: 0,

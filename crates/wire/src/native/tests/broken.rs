@@ -6,6 +6,7 @@ fn get(key: &[u8]) -> Request<'_> {
     Request {
         opcode: Opcode::Get,
         wants_cas: false,
+        wants_entry: false,
         hash: 1,
         flags: 0,
         expiry_s: 0,
@@ -52,6 +53,7 @@ fn fields_that_an_operation_does_not_have_are_refused() {
         assert!(!is_bad(&good), "{opcode:?}");
         let cases = [
             (Request { wants_cas: true, ..good }, opcode.answers_value()),
+            (Request { wants_entry: true, ..good }, false),
             (Request { flags: 1, ..good }, opcode.has_flags()),
             (Request { expiry_s: 1, ..good }, opcode.has_expiry()),
             (Request { value: b"v", ..good }, opcode.has_value()),
@@ -124,7 +126,7 @@ fn invalid_headers() {
     for version in (0..=255).filter(|version| *version != VERSION) {
         assert_eq!(status_of(read(2, version)), Some(Status::Version));
     }
-    for kind in (0..=255).filter(|kind| !(1..=4).contains(kind)) {
+    for kind in (0..=255).filter(|kind| !(1..=8).contains(kind)) {
         assert_eq!(read(3, kind), Err(HeaderError::NotOurs));
     }
     for flags in 4..=255 {

@@ -92,6 +92,7 @@ fn golden_hashes() {
 
 /// Returns a server's reaction to a datagram before it looks up keys.
 fn outcome(datagram: &[u8]) -> Option<Status> {
+    // Other kinds are for fabrics, or servers send them.
     let asks = |kind| matches!(kind, Kind::Requests | Kind::DirectoryRequest);
     match Header::read(datagram) {
         Err(HeaderError::NotOurs) => None,

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 
 use super::super::*;
 
-fn number() -> impl Strategy<Value = u64> {
+pub(super) fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(u64::MAX), 0u64..300, any::<u64>()]
 }
 
-fn header(kind: Kind) -> impl Strategy<Value = Header> {
-    let asks = matches!(kind, Kind::Requests | Kind::DirectoryRequest);
+pub(super) fn header(kind: Kind) -> impl Strategy<Value = Header> {
+    let asks = kind.is_from_client();
     let status = (0..Status::ALL.len()).prop_map(|number| Status::ALL[number]);
     let numbers = (any::<u32>(), any::<u16>(), any::<u16>(), any::<u32>());
     let words = (any::<u32>(), number(), number(), any::<u16>());
@@ -37,6 +37,10 @@ fn any_header() -> impl Strategy<Value = Header> {
         header(Kind::Replies),
         header(Kind::DirectoryRequest),
         header(Kind::DirectoryReply),
+        header(Kind::Hello),
+        header(Kind::HelloReply),
+        header(Kind::Push),
+        header(Kind::History),
     ]
 }
 
@@ -60,6 +64,7 @@ impl Drawn {
         Request {
             opcode,
             wants_cas: opcode.answers_value() && self.wants_cas,
+            wants_entry: false,
             hash: self.numbers[0],
             flags: if opcode.has_flags() { self.flags } else { 0 },
             expiry_s: if opcode.has_expiry() { self.expiry_s } else { 0 },
@@ -165,6 +170,7 @@ proptest! {
                 flags: 0,
                 hash_low: hash as u32,
                 cas: None,
+                entry: None,
                 number: 0,
                 limit_bytes: 0,
                 value: &[],

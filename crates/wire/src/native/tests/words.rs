@@ -4,6 +4,7 @@
 use std::fmt::{Debug, Write};
 
 use super::super::*;
+use super::fabric_words;
 
 /// Returns the name of an opcode, status or access: `NotFound` is `not-found`.
 pub(super) fn name(thing: impl Debug) -> String {
@@ -44,10 +45,10 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Words of a line, by name.
-struct Line<'a>(Vec<&'a str>);
+pub(super) struct Line<'a>(Vec<&'a str>);
 
 impl<'a> Line<'a> {
-    fn of(line: &'a str) -> Self {
+    pub(super) fn of(line: &'a str) -> Self {
         Self(line.split_whitespace().collect())
     }
 
@@ -55,24 +56,24 @@ impl<'a> Line<'a> {
         self.0.contains(&word)
     }
 
-    fn find(&self, field: &str) -> Option<&'a str> {
+    pub(super) fn find(&self, field: &str) -> Option<&'a str> {
         let mut pairs = self.0.iter().filter_map(|word| word.split_once('='));
         pairs.find(|(name, _)| *name == field).map(|pair| pair.1)
     }
 
-    fn number(&self, field: &str) -> u64 {
+    pub(super) fn number(&self, field: &str) -> u64 {
         self.find(field).map_or(0, number)
     }
 
-    fn u32(&self, field: &str) -> u32 {
+    pub(super) fn u32(&self, field: &str) -> u32 {
         self.number(field).try_into().unwrap()
     }
 
-    fn u16(&self, field: &str) -> u16 {
+    pub(super) fn u16(&self, field: &str) -> u16 {
         self.number(field).try_into().unwrap()
     }
 
-    fn bytes(&self, field: &str) -> Vec<u8> {
+    pub(super) fn bytes(&self, field: &str) -> Vec<u8> {
         self.find(field).map_or(Vec::new(), bytes)
     }
 }
@@ -111,7 +112,7 @@ pub(super) fn write(lines: &[&str]) -> Vec<u8> {
             DirectoryRequest { first }.write(&header, &mut datagram);
             datagram.len()
         }
-        Kind::DirectoryReply if header.status != Status::Ok => {
+        Kind::DirectoryReply | Kind::HelloReply if header.status != Status::Ok => {
             header.write(&mut datagram);
             Header::BYTES
         }
@@ -122,6 +123,9 @@ pub(super) fn write(lines: &[&str]) -> Vec<u8> {
                 assert!(writer.push(entry(&Line::of(line))));
             }
             writer.finish(&header)
+        }
+        Kind::Hello | Kind::HelloReply | Kind::Push | Kind::History => {
+            fabric_words::write(&header, &line, &lines[1..], &mut datagram)
         }
     };
     datagram.truncate(length);
@@ -136,6 +140,10 @@ fn header(line: &Line<'_>) -> Header {
             "replies" => Kind::Replies,
             "directory-request" => Kind::DirectoryRequest,
             "directory" => Kind::DirectoryReply,
+            "hello" => Kind::Hello,
+            "hello-reply" => Kind::HelloReply,
+            "push" => Kind::Push,
+            "history" => Kind::History,
             other => panic!("no kind {other}"),
         },
         // The writer of requests sets this flag itself.
@@ -161,6 +169,7 @@ fn write_request(writer: &mut RequestWriter<'_>, line: &Line<'_>) {
     let request = Request {
         opcode: named(&Opcode::ALL, line.0[1]),
         wants_cas: line.has("wants-cas"),
+        wants_entry: line.has("wants-entry"),
         hash: line.number("hash"),
         flags: line.u32("flags"),
         expiry_s: line.u32("expiry_s"),
@@ -178,6 +187,13 @@ fn write_reply(writer: &mut ReplyWriter, datagram: &mut [u8], line: &Line<'_>) {
     if status == Status::Ok && opcode.answers_value() {
         let (value, cas) = (line.bytes("value"), line.find("cas").map(number));
         let about = (opcode, line.u32("flags"), hash);
+        if let Some(entry) = fabric_words::entry(line) {
+            let about = (about.1, hash);
+            let place = writer.begin_value_with_entry(datagram, about, (cas, &entry), value.len());
+            place.copy_from_slice(&value);
+            writer.end_value_with_entry(value.len(), cas.is_some());
+            return;
+        }
         let place = writer.begin_value(datagram, about, cas, value.len());
         place.copy_from_slice(&value);
         writer.end_value(value.len(), cas.is_some());
@@ -218,11 +234,11 @@ pub(super) fn describe(datagram: &[u8]) -> Vec<String> {
     let mut lines = vec![describe_header(&header)];
     match header.kind {
         Kind::Requests => {
-            let requests = Requests::check(datagram, header.count).unwrap();
+            let requests = Requests::check_with_entries(datagram, header.count).unwrap();
             lines.extend(requests.map(|request| describe_request(&request)));
         }
         Kind::Replies => {
-            let replies = Replies::new(datagram, header.count).unwrap();
+            let replies = Replies::with_entries(datagram, header.count).unwrap();
             lines.extend(replies.map(|reply| describe_reply(&reply.unwrap())));
         }
         Kind::DirectoryRequest => {
@@ -230,18 +246,22 @@ pub(super) fn describe(datagram: &[u8]) -> Vec<String> {
             lines[0] += &fields(&[("first", request.first.into())]);
             lines[0] += &format!(" bytes={}", datagram.len());
         }
-        Kind::DirectoryReply if header.status != Status::Ok => {}
+        Kind::DirectoryReply | Kind::HelloReply if header.status != Status::Ok => {}
         Kind::DirectoryReply => describe_directory(datagram, &mut lines),
+        Kind::Hello | Kind::HelloReply | Kind::Push | Kind::History => {
+            fabric_words::describe(&header, datagram, &mut lines);
+        }
     }
     lines
 }
 
 /// Writes ` name=number` for each number that is not zero.
-fn fields(fields: &[(&str, u64)]) -> String {
+pub(super) fn fields(fields: &[(&str, u64)]) -> String {
     let mut text = String::new();
     for (name, number) in fields.iter().filter(|field| field.1 != 0) {
         match *name {
-            "echo" | "cookie" | "hash" | "hash_low" | "hash_seed" | "client" => {
+            "echo" | "cookie" | "hash" | "hash_low" | "hash_seed" | "client" | "nonce" | "session"
+            | "incarnation" | "area_key" | "area_base" | "version" => {
                 write!(text, " {name}={number:#x}").unwrap();
             }
             _ => write!(text, " {name}={number}").unwrap(),
@@ -256,6 +276,10 @@ fn describe_header(header: &Header) -> String {
         Kind::Replies => "replies",
         Kind::DirectoryRequest => "directory-request",
         Kind::DirectoryReply => "directory",
+        Kind::Hello => "hello",
+        Kind::HelloReply => "hello-reply",
+        Kind::Push => "push",
+        Kind::History => "history",
     });
     for (flag, word) in
         [(header.writes, " writes"), (header.resent, " resent"), (header.slow_down, " slow-down")]
@@ -276,7 +300,7 @@ fn describe_header(header: &Header) -> String {
     ])
 }
 
-fn describe_bytes(field: &str, bytes: &[u8]) -> String {
+pub(super) fn describe_bytes(field: &str, bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
     }
@@ -285,6 +309,7 @@ fn describe_bytes(field: &str, bytes: &[u8]) -> String {
 
 fn describe_request(request: &Request<'_>) -> String {
     let wants_cas = if request.wants_cas { " wants-cas" } else { "" };
+    let wants_entry = if request.wants_entry { " wants-entry" } else { "" };
     let numbers = fields(&[
         ("hash", request.hash),
         ("argument", request.argument),
@@ -293,7 +318,7 @@ fn describe_request(request: &Request<'_>) -> String {
         ("expiry_s", request.expiry_s.into()),
     ]);
     let (key, value) = (describe_bytes("key", request.key), describe_bytes("value", request.value));
-    format!("request {}{wants_cas}{key}{numbers}{value}", name(request.opcode))
+    format!("request {}{wants_cas}{wants_entry}{key}{numbers}{value}", name(request.opcode))
 }
 
 fn describe_reply(reply: &Reply<'_>) -> String {
@@ -303,8 +328,9 @@ fn describe_reply(reply: &Reply<'_>) -> String {
     let answers_number = reply.status == Status::Ok && reply.opcode.answers_number();
     let number = if answers_number { format!(" number={}", reply.number) } else { String::new() };
     let limit = fields(&[("limit_bytes", reply.limit_bytes.into())]);
+    let entry = reply.entry.map_or(String::new(), |entry| fabric_words::describe_entry(&entry));
     let value = describe_bytes("value", reply.value);
-    format!("reply {opcode} {status}{about}{cas}{number}{limit}{value}")
+    format!("reply {opcode} {status}{about}{cas}{number}{limit}{entry}{value}")
 }
 
 fn describe_directory(datagram: &[u8], lines: &mut Vec<String>) {
