@@ -68,6 +68,7 @@ mod worker;
 mod writer;
 
 pub use access::{Access, Route};
+pub use cache::chunks::AttachError;
 pub use cache::config::{Config, Maps, Simulated};
 pub use cache::error::{CreateError, CreateErrorKind};
 pub use cache::layout::Layout;
@@ -77,6 +78,7 @@ pub use image::ImageState;
 pub use index::hash::{BUCKET_BITS, Buckets, IndexHash, Secret, TAG_BITS};
 pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
 pub use log::item::Expiry;
+pub use micanite_chunks::Entry as ChunkEntry;
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
 pub use operations::request::{
@@ -84,6 +86,7 @@ pub use operations::request::{
     Request, StoreMode, ValueMeta,
 };
 pub use partition::Semantics;
+pub use partition::chunks::{ChunkConfig, ChunkStats, ChunkWrite};
 pub use partition::eviction::Eviction;
 pub use partition::item::ItemInfo;
 pub use partition::namespace::TooManyNamespaces;

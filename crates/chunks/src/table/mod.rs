@@ -202,6 +202,11 @@ impl Table {
         self.area.has_key(self.offset(slot), key).then(|| self.chunk(slot))
     }
 
+    /// Returns the living chunk of a hash, whatever its key is.
+    pub fn find_hash(&self, hash: KeyHash) -> Option<Chunk> {
+        self.slot_of_hash(hash).map(|slot| self.chunk(slot))
+    }
+
     fn slot_of_hash(&self, hash: KeyHash) -> Option<u32> {
         self.index.find(hash.0, |slot| self.slots.get(slot).hash_or_death_ns == hash.0)
     }

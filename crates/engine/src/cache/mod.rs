@@ -1,5 +1,6 @@
 //! A cache: its partitions, their routes, and the handles of its workers.
 
+pub(crate) mod chunks;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod layout;

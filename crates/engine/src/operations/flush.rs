@@ -8,6 +8,8 @@ use crate::writer::Writer;
 impl Writer<'_> {
     pub fn flush(&self) {
         let p = self.partition;
+        // A reader that sees the flush first would accept an old chunk later.
+        self.void_chunks();
         if p.is_store() {
             p.set(Field::FlushStamp, p.get(Field::Stamp));
             p.expect_sweep_work();
@@ -19,5 +21,6 @@ impl Writer<'_> {
         }
         p.set(Field::ItemsLive, 0);
         p.set(Field::UnitsLive, 0);
+        self.set_flush_due(None);
     }
 }

@@ -207,6 +207,7 @@ impl Writer<'_> {
         // A store that outlives its process writes such an item to a new place instead.
         let both = changes == [true, true];
         let position = found.place.position;
+        self.kill_chunk(position);
         p.bucket(hash).write(|| {
             let header = p.header(position);
             if both {

@@ -1,6 +1,7 @@
 //! Requests to the engine and their replies: ordered batches of borrowed requests in, a reply sink
 //! out.
 
+use micanite_chunks::Entry;
 use micanite_wire::hash::KeyHash;
 
 use crate::index::hash::IndexHash;
@@ -35,6 +36,9 @@ pub enum Operation<'a> {
         /// Return the CAS value (memcached `gets`).
         cas: bool,
     },
+    /// Returns the value like `Get` without `cas`, and the entry of the item's chunk, if there is a cache area
+    /// with room for it ([`ReplySink::entry`]).
+    GetEntry,
     /// Returns the value like `Get`, and replaces the expiry.
     GetAndTouch {
         /// The new expiry.
@@ -44,6 +48,18 @@ pub enum Operation<'a> {
     },
     /// Stores an item under a condition.
     Store {
+        /// Condition.
+        condition: Condition,
+        /// The value.
+        value: &'a [u8],
+        /// Opaque to the engine.
+        flags: u32,
+        /// Expiry of the item.
+        expiry: Expiry,
+    },
+    /// Stores an item like `Store`, for a client that reads it one-sided: then loads it into the cache area,
+    /// or stores it there only ([`crate::ChunkWrite`]), and returns its entry.
+    StoreEntry {
         /// Condition.
         condition: Condition,
         /// The value.
@@ -163,6 +179,10 @@ pub trait ReplySink {
     /// Describes the item that one of the `Meta` operations has found, stored or left. Called
     /// before `reserve`, or before `finish` if there is no `reserve`, and again after a rollback.
     fn describe(&mut self, _index: usize, _item: ItemMeta) {}
+    /// Takes the entry of the item's chunk, for [`Operation::GetEntry`] and [`Operation::StoreEntry`]. Called
+    /// before `reserve`, or before `finish` if there is no `reserve`; and again if the request is, because
+    /// there was no room.
+    fn entry(&mut self, _index: usize, _entry: Entry) {}
     /// Ends the request.
     fn finish(&mut self, index: usize, outcome: Outcome);
 }

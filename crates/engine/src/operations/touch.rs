@@ -31,6 +31,7 @@ impl Writer<'_> {
         if found.header.has_meta() {
             let meta = pack_meta(expiry.0, found.flags);
             let word = self.partition.word(found.place.position + 1);
+            self.kill_chunk(found.place.position);
             self.partition.bucket(request.hash).write(|| word.store(meta, Relaxed));
             self.note_expiry(expiry);
         } else if expiry != Expiry::NEVER

@@ -9,6 +9,7 @@
 
 pub(crate) mod ages;
 mod chain;
+pub(crate) mod chunks;
 pub(crate) mod compaction;
 pub(crate) mod eviction;
 mod geometry;
@@ -20,7 +21,7 @@ pub(crate) mod samples;
 mod semantics;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -40,6 +41,7 @@ use crate::index::walkers::Walkers;
 use crate::limits::{COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
 use crate::log::{Log, LogKind};
 use crate::partition::ages::Ages;
+use crate::partition::chunks::Chunks;
 use crate::partition::compaction::Compaction;
 use crate::partition::listener::EvictionListener;
 use crate::partition::samples::Samples;
@@ -77,6 +79,8 @@ pub(crate) struct Partition {
     pub sweep_failed_s: AtomicU32,
     /// Walks and copies in the partition.
     pub walkers: Walkers,
+    /// Chunk table, if there is a cache area.
+    pub chunks: OnceLock<Box<Chunks>>,
 }
 
 /// Place of an item.
@@ -123,6 +127,7 @@ impl Partition {
             ages: Ages::new(),
             sweep_failed_s: AtomicU32::new(u32::MAX),
             walkers: Walkers::default(),
+            chunks: OnceLock::new(),
         }
     }
 

@@ -18,6 +18,11 @@ impl Worker {
             due.store(0, Ordering::Release);
         } else {
             self.flush_due(&turn, now_s); // nobody has come to do it yet
+            if self.cache.has_area() {
+                for partition in 0..self.cache.partitions.len() {
+                    self.with_writer(partition, now_s, |writer| writer.set_flush_due(Some(at_s)));
+                }
+            }
             due.store(at_s, Ordering::Release);
         }
     }

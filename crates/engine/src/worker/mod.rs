@@ -1,5 +1,6 @@
 //! A worker executes batches of requests, with its permission for each partition.
 
+mod accesses;
 mod flush;
 pub(crate) mod pipeline;
 mod simple;

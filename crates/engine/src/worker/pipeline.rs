@@ -216,6 +216,22 @@ fn execute_other<M: Mode, S: ReplySink>(
             let writer = M::writer(partition, now_s);
             return writer.get((index, request), cas, sink);
         }
+        Operation::GetEntry => {
+            let writer = M::writer(partition, now_s);
+            return writer.get_entry((index, request), sink);
+        }
+        Operation::StoreEntry { condition, value, flags, expiry } => {
+            let hint = Hint::nothing(partition, request.hash);
+            let what = (condition, value, (flags, expiry));
+            let outcome = store::<M>(cache, request, &hint, what, now_s);
+            if outcome == Outcome::Stored
+                && partition.chunks.get().is_some()
+                && let Some(entry) = M::writer(partition, now_s).load(request.hash, request.key)
+            {
+                sink.entry(index, entry);
+            }
+            outcome
+        }
         Operation::GetAndTouch { expiry, cas } if expiry.has_passed(now_s) => {
             // The value is still returned, for the last time.
             let writer = M::writer(partition, now_s);
@@ -289,8 +305,10 @@ fn execute_rare<S: ReplySink>(
         Operation::MetaDelete(delete) => writer.meta_delete(request, &delete),
         Operation::MetaArithmetic(by) => described(writer.meta_arithmetic(request, &by)),
         Operation::Get { .. }
+        | Operation::GetEntry
         | Operation::GetAndTouch { .. }
         | Operation::Store { .. }
+        | Operation::StoreEntry { .. }
         | Operation::MetaGet(_) => unreachable!("executed by the caller"),
     }
 }

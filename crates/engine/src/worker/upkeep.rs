@@ -25,6 +25,7 @@ impl Worker {
                 writer.sweep();
                 writer.clean();
                 writer.compact_for_refused();
+                writer.maintain_chunks();
             };
             self.maintain_one(number, now_s, upkeep);
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();

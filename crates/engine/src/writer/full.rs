@@ -52,7 +52,8 @@ impl Writer<'_> {
     pub fn leave_reserve(&self, hash: IndexHash, found: &Found) -> Result<Reservation, Refusal> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.partition.key_at(found.place.position, &mut key);
-        self.insert(hash, &self.copy_of(key, found), Some(found))
+        let item = NewItem { moves: true, ..self.copy_of(key, found) };
+        self.insert(hash, &item, Some(found))
     }
 
     /// Counts a refusal for lack of memory.

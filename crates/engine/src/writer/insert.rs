@@ -48,7 +48,8 @@ impl Writer<'_> {
         found: &Found,
         expiry: Expiry,
     ) -> Result<(), Refusal> {
-        let item = NewItem { expiry, ..self.copy_of(key, found) };
+        let moves = expiry == found.expiry;
+        let item = NewItem { expiry, moves, ..self.copy_of(key, found) };
         self.insert(hash, &item, Some(found)).map(drop)
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct NewItem<'a> {
     pub fetched: bool,
     /// Requests that it has counted.
     pub frequency: u64,
+    /// True if only its place changes, so that its chunk stays.
+    pub moves: bool,
     /// Log that it has to go to.
     pub log: Option<LogKind>,
     /// Value, in two parts.
@@ -52,6 +54,7 @@ impl<'a> NewItem<'a> {
             gives_cas: false,
             fetched: false,
             frequency: 0,
+            moves: false,
             log: None,
             value: [Part::Bytes(value), Part::NONE],
         }
@@ -86,6 +89,7 @@ impl Writer<'_> {
             gives_cas: found.header.cas_given(),
             fetched: found.header.is_fetched(),
             frequency: found.header.frequency(),
+            moves: false,
             log: None,
             value: [Part::Old, Part::NONE],
         }

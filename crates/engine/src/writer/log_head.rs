@@ -48,6 +48,7 @@ impl Writer<'_> {
             }
             copy_budget::spend(EVICT_BYTES);
             self.note_eviction(&place);
+            self.kill_chunk(position);
             if !header.is_fetched() {
                 p.add(Field::EvictedUnfetched, 1);
             }
@@ -82,6 +83,7 @@ impl Writer<'_> {
     fn skip_lap(&self, which: LogKind) {
         let p = self.partition;
         let log = p.log(which);
+        self.void_chunks();
         log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
         // A busy item is being written: the counters do not include it.
         let _ = self.recount_logs();
@@ -183,7 +185,8 @@ impl Writer<'_> {
             return Ok(false);
         };
         let found = Found { slot, ..*found };
-        let item = NewItem { frequency: 0, log: Some(LogKind::Main), ..self.copy_of(key, &found) };
+        let log = Some(LogKind::Main);
+        let item = NewItem { frequency: 0, moves: true, log, ..self.copy_of(key, &found) };
         match self.insert(hash, &item, Some(&found)) {
             Ok(_) => {}
             Err(Refusal::Busy) => return Err(Refusal::Busy),

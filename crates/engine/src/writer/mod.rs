@@ -16,6 +16,9 @@ mod recount;
 mod reserve;
 mod samples;
 
+use std::cell::Cell;
+use std::marker::PhantomData;
+
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
@@ -35,6 +38,8 @@ pub(crate) struct Writer<'a> {
     pub now_s: u32,
     /// True if other threads write this partition, too, under its lock.
     pub shared: bool,
+    /// Not `Sync`: one thread at a time uses a writer, and the chunk table with it.
+    of_one_thread: PhantomData<Cell<()>>,
 }
 
 impl Drop for Writer<'_> {
@@ -98,7 +103,7 @@ pub(crate) enum Refusal {
 impl<'a> Writer<'a> {
     #[inline]
     pub fn new(partition: &'a Partition, shared: bool, now_s: u32) -> Self {
-        Self { partition, now_s, shared }
+        Self { partition, now_s, shared, of_one_thread: PhantomData }
     }
 
     /// Returns the item at a place, whether the index leads to it or not.
@@ -231,6 +236,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn remove(&self, hash: IndexHash, found: &Found) {
         let bucket = self.partition.bucket(hash);
+        self.kill_chunk(found.place.position);
         bucket.write(|| {
             self.clear_slot(bucket, found.slot);
             self.retire(&found.place, true);

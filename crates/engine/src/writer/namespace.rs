@@ -29,6 +29,7 @@ impl Writer<'_> {
             .find(|record| p.record_word(*record, 0).load(Ordering::Relaxed) == hash)
             .or_else(|| Partition::probe(hash).find(|record| self.is_free(*record)))
             .ok_or(TooManyNamespaces)?;
+        self.void_chunks();
         let set = |word, value| p.record_word(record, word).store(value, Ordering::Release);
         if p.record_word(record, 0).load(Ordering::Relaxed) != hash {
             set(0, IN_CHANGE);

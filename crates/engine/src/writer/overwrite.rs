@@ -37,6 +37,7 @@ impl Writer<'_> {
         let header = header
             .with_frequency(self.frequency_after(old.frequency()))
             .with_heap_bits_of(p.header(found.place.position));
+        self.kill_chunk(found.place.position);
         p.bucket(hash).write(|| {
             // Busy until the value is whole, for a process that recovers the image after a kill.
             self.set_header(found.place.position, header.with_busy());

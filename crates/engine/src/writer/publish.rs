@@ -61,6 +61,9 @@ impl Writer<'_> {
             let Some(slot) = slot else {
                 return false;
             };
+            if !reserved.moves {
+                self.kill_chunk(place.position);
+            }
             p.word(slot).store(entry.0, Release);
             if let Some(found) = replaced {
                 self.retire(&found.place, false);

@@ -16,6 +16,8 @@ pub(crate) struct Reservation {
     pub(super) ghost: Option<usize>,
     /// True if the item has its CAS value already.
     pub(super) has_cas: bool,
+    /// True if only the item's place changes.
+    pub(super) moves: bool,
 }
 
 impl Reservation {
@@ -88,6 +90,7 @@ impl Writer<'_> {
             header: header.with_frequency(item.frequency).with_fetched(item.fetched),
             ghost,
             has_cas: item.cas.is_some(),
+            moves: item.moves,
         }
     }
 

@@ -184,6 +184,9 @@ impl Writer<'_> {
                     // entry twice.
                     p.word(word).store(entry.0, Release);
                 }
+                if belongs.is_none() && p.place(entry).is_some() {
+                    self.void_chunks(); // damaged: its key is not known
+                }
                 if belongs != Some(false) {
                     p.word(bucket.slot_word(slot)).store(0, Release);
                 }

@@ -140,6 +140,7 @@ impl Writer<'_> {
                     p.add(Field::ExpiredUnfetched, 1);
                 }
             }
+            self.kill_chunk(place.position);
             main.write(|| {
                 self.clear_slot(main, word);
                 self.retire(&place, true);

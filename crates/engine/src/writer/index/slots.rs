@@ -136,12 +136,14 @@ impl Writer<'_> {
             return bucket.slot_word(0); // a chain has entries
         };
         if !p.holds(place.position, p.header(place.position)) {
+            self.kill_chunk(place.position);
             return word;
         }
         self.note_eviction(&place);
         if !p.header(place.position).is_fetched() {
             p.add(Field::EvictedUnfetched, 1);
         }
+        self.kill_chunk(place.position);
         p.word(word).store(0, Relaxed);
         self.retire(&place, false);
         p.add(Field::EvictedBucket, 1);

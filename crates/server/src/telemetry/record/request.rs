@@ -8,15 +8,17 @@ use micanite_workload::recording::{Operation, Outcome};
 #[inline]
 pub(super) fn operation(of: &engine::Operation<'_>) -> Option<Operation> {
     Some(match of {
-        engine::Operation::Get { cas: false } => Operation::Get,
+        engine::Operation::Get { cas: false } | engine::Operation::GetEntry => Operation::Get,
         engine::Operation::Get { cas: true } => Operation::Gets,
         engine::Operation::GetAndTouch { .. } => Operation::GetAndTouch,
-        engine::Operation::Store { condition, .. } => match condition {
-            Condition::Always => Operation::Set,
-            Condition::Absent => Operation::Add,
-            Condition::Present => Operation::Replace,
-            Condition::Unchanged(_) => Operation::Cas,
-        },
+        engine::Operation::Store { condition, .. } | engine::Operation::StoreEntry { condition, .. } => {
+            match condition {
+                Condition::Always => Operation::Set,
+                Condition::Absent => Operation::Add,
+                Condition::Present => Operation::Replace,
+                Condition::Unchanged(_) => Operation::Cas,
+            }
+        }
         engine::Operation::Append { .. } => Operation::Append,
         engine::Operation::Prepend { .. } => Operation::Prepend,
         engine::Operation::Increment { .. } => Operation::Increment,
@@ -84,7 +86,9 @@ impl ItemFacts {
 /// Length of the value that was sent to be stored, or that was found, or that is there now.
 pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, facts: &ItemFacts) -> Option<usize> {
     match &request.operation {
-        engine::Operation::Store { value, .. } => Some(value.len()),
+        engine::Operation::Store { value, .. } | engine::Operation::StoreEntry { value, .. } => {
+            Some(value.len())
+        }
         engine::Operation::MetaStore(store) => match store.mode {
             StoreMode::Set | StoreMode::Add | StoreMode::Replace => Some(store.value.len()),
             // Length of the whole value, if it is known.
@@ -109,6 +113,7 @@ pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, facts: 
 pub(super) fn expiry_s(request: &Request<'_>, facts: &ItemFacts, now_s: u32) -> Option<u32> {
     let expiry = match &request.operation {
         engine::Operation::Store { expiry, .. }
+        | engine::Operation::StoreEntry { expiry, .. }
         | engine::Operation::GetAndTouch { expiry, .. }
         | engine::Operation::Touch { expiry } => Some(*expiry),
         engine::Operation::MetaStore(store) => match store.mode {

@@ -109,6 +109,7 @@ impl Prefixes {
         let mut counts = PrefixCounts::default();
         match request.operation {
             Operation::Get { .. }
+            | Operation::GetEntry
             | Operation::GetAndTouch { .. }
             | Operation::MetaGet(_)
             | Operation::Touch { .. } => {
@@ -116,6 +117,7 @@ impl Prefixes {
                 counts.hit = u64::from(has_found(outcome));
             }
             Operation::Store { .. }
+            | Operation::StoreEntry { .. }
             | Operation::Append { .. }
             | Operation::Prepend { .. }
             | Operation::MetaStore(_) => counts.set = 1,

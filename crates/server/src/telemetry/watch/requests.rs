@@ -65,6 +65,10 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
         self.inner.describe(index, item);
     }
 
+    fn entry(&mut self, index: usize, entry: micanite_engine::ChunkEntry) {
+        self.inner.entry(index, entry);
+    }
+
     fn finish(&mut self, index: usize, outcome: Outcome) {
         self.inner.finish(index, outcome);
         let facts = std::mem::take(&mut self.facts);
@@ -112,6 +116,7 @@ fn is_fetch(operation: &Operation<'_>) -> bool {
     matches!(
         operation,
         Operation::Get { .. }
+            | Operation::GetEntry
             | Operation::GetAndTouch { .. }
             | Operation::MetaGet(_)
             | Operation::Touch { .. }
@@ -123,7 +128,8 @@ fn is_fetch(operation: &Operation<'_>) -> bool {
 
 fn stored<'r>(request: &Request<'r>, outcome: Outcome) -> Option<Stored<'r>> {
     let (command, expiry, value_bytes) = match request.operation {
-        Operation::Store { condition, value, expiry, .. } => {
+        Operation::Store { condition, value, expiry, .. }
+        | Operation::StoreEntry { condition, value, expiry, .. } => {
             let command = match condition {
                 Condition::Always => "set",
                 Condition::Absent => "add",

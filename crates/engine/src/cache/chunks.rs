@@ -1,0 +1,77 @@
+//! The cache area of one-sided reads, of all partitions.
+
+use micanite_chunks::Area;
+
+use crate::cache::Cache;
+use crate::partition::chunks::{ChunkConfig, ChunkStats, Chunks};
+
+/// A cache area that cannot be attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachError {
+    /// The area is for another number of partitions.
+    Partitions {
+        /// Number of partitions of the cache.
+        partitions: usize,
+    },
+    /// The lease is zero, or a partition has more chunks than 32 bits count.
+    Sizes,
+    /// There is one already.
+    Attached,
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Partitions { partitions } => {
+                write!(formatter, "the cache area is not for {partitions} partitions")
+            }
+            Self::Sizes => write!(formatter, "the cache area is too large, or the lease is zero"),
+            Self::Attached => write!(formatter, "there is a cache area already"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl Cache {
+    /// Attaches a new cache area, into which items are loaded from now on. Call it before workers run, and
+    /// once.
+    ///
+    /// # Errors
+    /// The area does not fit.
+    pub fn attach_area(&self, area: &Area, config: ChunkConfig) -> Result<(), AttachError> {
+        let partitions = self.partitions.len();
+        if area.geometry().partitions() != partitions {
+            return Err(AttachError::Partitions { partitions });
+        }
+        let chunks = |number| Chunks::new(area, number, &config).map(Box::new);
+        let all: Option<Vec<_>> = (0..partitions).map(chunks).collect();
+        for (partition, chunks) in self.partitions.iter().zip(all.ok_or(AttachError::Sizes)?) {
+            partition.chunks.set(chunks).map_err(|_| AttachError::Attached)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether there is a cache area.
+    pub(crate) fn has_area(&self) -> bool {
+        self.partitions.last().is_some_and(|partition| partition.chunks.get().is_some())
+    }
+
+    /// Returns the statistics of the cache area, as the last upkeep of each partition left them.
+    pub fn chunk_stats(&self) -> ChunkStats {
+        let mut total = ChunkStats::default();
+        for chunks in self.partitions.iter().filter_map(|partition| partition.chunks.get()) {
+            total.add(&chunks.stats());
+        }
+        total
+    }
+
+    /// Ends the writing of values into chunks only: new stores go through at once, and the upkeep of the
+    /// workers copies back what is left ([`Self::dirty_chunks`]).
+    pub fn end_write_back(&self) {}
+
+    /// Returns the chunks that alone have the newest value.
+    pub fn dirty_chunks(&self) -> u64 {
+        self.chunk_stats().usage.dirty
+    }
+}
