@@ -36,8 +36,8 @@ pub enum Operation<'a> {
         /// Return the CAS value (memcached `gets`).
         cas: bool,
     },
-    /// Returns the value like `Get` without `cas`, and the entry of the item's chunk, if there is a cache area
-    /// with room for it ([`ReplySink::entry`]).
+    /// Returns the value like `Get` without `cas`, and the entry of the item's chunk, if there is a cache
+    /// area with room for it ([`ReplySink::entry`]).
     GetEntry,
     /// Returns the value like `Get`, and replaces the expiry.
     GetAndTouch {

@@ -64,8 +64,8 @@ impl Writer<'_> {
         loaded
     }
 
-    /// Applies what a client has read one-sided: marks the chunk of the hash as used, or loads an item that was
-    /// requested often enough. Returns the entry of a chunk that is new.
+    /// Applies what a client has read one-sided: marks the chunk of the hash as used, or loads an item that
+    /// was requested often enough. Returns the entry of a chunk that is new.
     pub fn note_read(&self, hash: KeyHash, count: u32) -> Option<Entry> {
         let chunks = self.partition.chunks.get()?;
         let touch = |held: &mut Held| {

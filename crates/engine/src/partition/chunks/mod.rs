@@ -86,9 +86,9 @@ struct Held {
     loads_refused: u64,
 }
 
-// SAFETY: all but `held` may be shared. `Chunks::with` alone borrows `held`, with a `Writer` of the partition.
-// A partition has one writer at a time, a writer is used by one thread at a time (it is not `Sync`), and the
-// lock, or the change of a route, orders one writer's uses before those of the next.
+// SAFETY: all but `held` may be shared. `Chunks::with` alone borrows `held`, with a `Writer` of the
+// partition. A partition has one writer at a time, a writer is used by one thread at a time (it is not
+// `Sync`), and the lock, or the change of a route, orders one writer's uses before those of the next.
 #[expect(unsafe_code, reason = "the right to write the partition guards the table")]
 unsafe impl Sync for Chunks {}
 
