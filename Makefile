@@ -1,7 +1,7 @@
 # The front door of the project. `make` alone lists the targets. Settings: ARGS (options of `make run`),
 # QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target), MODEL_OPERATIONS, STRESS_OPERATIONS,
-# CRASH_ROUNDS, KILL_OPERATIONS, KERNEL_REPLIES (how long `make soak` is), PYTEST_ARGS (options of the
-# black-box suite), CARGO_TARGET_DIR (as cargo reads it).
+# CRASH_ROUNDS, KILL_OPERATIONS, KERNEL_REPLIES, LINEARIZABILITY_SECONDS (how long `make soak` is),
+# PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,6 +21,8 @@ CRASH_ROUNDS ?= 500
 KILL_OPERATIONS ?= 20000
 # In each of ten cases.
 KERNEL_REPLIES ?= 1000000
+# Of each case.
+LINEARIZABILITY_SECONDS ?= 30
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
 HAS_FABRIC := pkg-config --exists 'libfabric >= 1.17' 2>/dev/null
@@ -123,7 +125,7 @@ test-sanitizers:
 	@scripts/test-sanitizers
 
 # The long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store
-# and between every two instructions, 10^7 replies of the kernel beside writers.
+# and between every two instructions, 10^7 replies of the kernel beside writers, histories of all ports.
 soak: build
 	@scripts/deps test
 	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) \
@@ -138,6 +140,9 @@ soak: build
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/bypass/test_kernel_get_consistency.py
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
+	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) \
+	  .venv/bin/pytest tests/linearizability
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
 	cargo fmt --all --check

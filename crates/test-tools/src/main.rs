@@ -2,6 +2,7 @@
 
 mod consistency;
 mod increments;
+mod linearizability;
 mod relay;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,8 @@ enum Tool {
     Relay(relay::Options),
     /// GETs over UDP beside writers: every reply must be a value that its key had at that time
     Consistency(consistency::Options),
+    /// Clients of all ports at the same time: each key's history must be linearizable
+    Linearizability(linearizability::Options),
 }
 
 fn main() {
@@ -31,6 +34,7 @@ fn main() {
         Tool::Increments(options) => increments::run(&options),
         Tool::Relay(options) => relay::run(&options),
         Tool::Consistency(options) => consistency::run(&options),
+        Tool::Linearizability(options) => linearizability::run(&options),
     };
     if let Err(error) = result {
         eprintln!("micanite-test-tools: {error}");

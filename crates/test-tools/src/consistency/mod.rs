@@ -9,7 +9,7 @@
 mod content;
 mod history;
 mod reader;
-mod reply;
+pub(crate) mod reply;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -3,7 +3,7 @@
 use crate::Result;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item<'a> {
+pub(crate) struct Item<'a> {
     pub name: &'a [u8],
     pub flags: u32,
     pub value: &'a [u8],
@@ -15,7 +15,7 @@ fn number<T: std::str::FromStr>(word: Option<&[u8]>) -> Result<T> {
 }
 
 /// All of a reply's items. An error unless it is well-formed to its end.
-pub(super) fn parse(mut bytes: &[u8], has_cas: bool) -> Result<Vec<Item<'_>>> {
+pub(crate) fn parse(mut bytes: &[u8], has_cas: bool) -> Result<Vec<Item<'_>>> {
     let mut items = Vec::new();
     while bytes != b"END\r\n" {
         let end = bytes.windows(2).position(|pair| pair == b"\r\n").ok_or("no line")?;

@@ -1,0 +1,41 @@
+"""GETs that the kernel answers, beside clients of memcached's and of the native protocol on the same keys.
+
+Each operation takes effect at one moment between its call and its return (`micanite-test-tools
+linearizability`)."""
+
+import os
+
+import pytest
+
+from harness.network.kernel_get import AnsweringLink, KernelServer, Moved
+from harness.network.ports import TCP_PORT
+from harness.tools.linearizability import check
+
+# MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).
+SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "2"))
+SEED = int(os.environ.get("MICANITE_LINEARIZABILITY_SEED", "1"))
+NATIVE_PORT = 11300
+
+
+@pytest.fixture(scope="module")
+def link():
+    with AnsweringLink() as link:
+        yield link
+
+
+@pytest.mark.parametrize("access", ["erew", "crew", "crcw"])
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+def test_every_history_is_linearizable(link, semantics, access):
+    options = ("-m", 256, "-t", 2, "--semantics", semantics, "--access", access, "--native", NATIVE_PORT)
+    with KernelServer(link, *options, mode="native") as server:
+        moved = Moved(server)
+        host = link.server.address
+        ports = [f"text={host}:{TCP_PORT}", f"udp={host}:{server.udp_port}", f"native={host}:{NATIVE_PORT}"]
+        with link.clients.inside():
+            report = check(*ports, seconds=SECONDS, seed=SEED)
+        counted = moved()
+        print(report, counted)  # shown where it fails
+        for reply in ("udp get value", "udp get missing", "text set done", "native set done"):
+            assert report["replies"].get(reply, 0) > 0, reply
+        assert counted["answered"] > 0
+        assert server.alive()

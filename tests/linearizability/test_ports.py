@@ -1,0 +1,121 @@
+"""Clients of memcached's and of the native protocol write and read the same few keys at once. Each operation
+takes effect at one moment between its call and its return: `micanite-test-tools linearizability`."""
+
+import os
+import tempfile
+
+import pytest
+
+from harness.native.server import NativeServer
+from harness.poll import until
+from harness.server import free_port
+from harness.tools.linearizability import Clients, check
+from harness.tools.programs import free_udp_ports
+
+# MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).
+SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "2"))
+SEED = int(os.environ.get("MICANITE_LINEARIZABILITY_SEED", "1"))
+OPERATIONS_MIN = 500
+
+CASES = {
+    f"{semantics}-{access}": ("--semantics", semantics, "--access", access)
+    for semantics in ("cache", "store")
+    for access in ("erew", "crew", "crcw")
+}
+
+
+def ports(server):
+    return [f"text=127.0.0.1:{server.port}", f"native=127.0.0.1:{server.native_port}"]
+
+
+def assert_every_reply(report, kinds):
+    """The clients have met what there is to meet."""
+    assert report["operations"] >= OPERATIONS_MIN, report
+    for kind in kinds:
+        for reply in ("get value", "get missing", "set done", "delete done", "add refused", "cas done"):
+            assert report["replies"].get(f"{kind} {reply}", 0) > 0, (kind, reply, report)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_history_is_linearizable(case):
+    """Short values, which native datagrams carry."""
+    with NativeServer("-t", 2, "-m", 256, *CASES[case]) as server:
+        report = check(*ports(server), seconds=SECONDS, seed=SEED)
+        assert_every_reply(report, ("text", "native"))
+        assert report["replies"].get("text flush_all done", 0) > 0, report
+        assert report["unknown"] == 0, report
+
+
+@pytest.mark.parametrize("case", ["cache-crcw", "store-crcw", "store-erew"])
+def test_long_values(case):
+    """Values of up to 40 KiB are copied outside of locks; the native protocol says that they are there."""
+    with NativeServer("-t", 2, "-m", 256, *CASES[case]) as server:
+        report = check(*ports(server), seconds=SECONDS, seed=SEED, value_bytes=40_000)
+        assert_every_reply(report, ("text", "native"))
+        assert report["replies"].get("native get something", 0) > 0, report
+
+
+def test_eviction_never_brings_an_old_value_back():
+    """A cache that is full of other items: a miss needs no reason, an old value has none."""
+    with NativeServer("-t", 2, "-m", 16, "--eviction", "fifo", "--access", "crcw") as server:
+        options = {"seconds": SECONDS, "seed": SEED, "keys": 1024, "value_bytes": 300_000, "evicts": True}
+        report = check(f"text=127.0.0.1:{server.port}", clients=4, flushes=0, **options)
+        assert_every_reply(report, ("text",))
+        assert int(server.stats()["evictions"]) > 0
+
+
+def test_killed_clients():
+    """A request of a killed client happens once, or never."""
+    with NativeServer("-t", 2, "-m", 256, "--access", "crcw") as server:
+        options = {"seconds": SECONDS, "seed": SEED, "kill_ms": 100}
+        report = check(*ports(server), killed=ports(server), clients=1, **options)
+        assert report["clients_killed"] > 2, report
+        assert_every_reply(report, ("text", "native"))
+
+
+def gets_go_on(server):
+    """Waits for some hundred GETs."""
+    before = int(server.stats()["cmd_get"])
+    until(lambda: int(server.stats()["cmd_get"]) > before + 300, "GETs of the clients")
+
+
+@pytest.fixture
+def image():
+    """A folder for an image, in memory."""
+    with tempfile.TemporaryDirectory(prefix="micanite-test-", dir="/dev/shm") as folder:
+        yield f"{folder}/image"
+
+
+@pytest.mark.parametrize("case", ["cache-crew", "store-crcw"])
+def test_restarts_in_place_lose_and_repeat_nothing(case, image):
+    with NativeServer("-t", 2, "-m", 64, "--image", image, *CASES[case]) as server:
+        with Clients(*ports(server), clients=1, commands=True, seconds=600, seed=SEED) as clients:
+            for _ in range(4):
+                gets_go_on(server)
+                done = server.ctl("restart")
+                assert done.returncode == 0, done
+            clients.command("end")
+            report = clients.report()
+        assert_every_reply(report, ("text", "native"))
+
+
+@pytest.mark.parametrize("case", ["cache-crew", "store-crcw"])
+def test_recovery_serves_no_old_value(case, image):
+    """The server is killed and recovers what the kernel kept: an item may be lost, none goes back."""
+    options = ("-t", 2, "-m", 64, "--image", image, "-p", free_port(), "--native", free_udp_ports(2))
+    server = NativeServer(*options, *CASES[case])
+    try:
+        with Clients(*ports(server), clients=1, commands=True, seconds=600, seed=SEED) as clients:
+            for _ in range(4):
+                gets_go_on(server)
+                with clients.loss():
+                    server.process.kill()
+                    server.end()
+                    server = NativeServer(*options, *CASES[case])
+            clients.command("end")
+            report = clients.report()
+        assert report["losses"] == 4, report
+        assert_every_reply(report, ("text", "native"))
+    finally:
+        server.end()
+
