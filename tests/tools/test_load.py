@@ -180,6 +180,46 @@ def test_newest_items(micanite):
     assert is_clean(report), report
 
 
+BOUNDED = ("--warmup", "0s", "--timeout", "30s", "--operations", 1000, "--items", 500, "--get", 50)
+
+
+@pytest.mark.parametrize("by", ["other", "own"])
+@pytest.mark.parametrize("shape", [(), ("--threads", 2, "--connections", 4), ("--popularity", "latest")])
+def test_a_number_of_operations_after_filling(micanite, by, shape):
+    """A run ends after its operations, whichever connections have stored the items."""
+    report = load(f"memcached://127.0.0.1:{micanite.port}", *BOUNDED, f"--fill={by}", *shape)
+    assert is_clean(report), report
+    assert report["read_operations"] + report["write_operations"] == 1000
+    assert 0 < report["measured_s"] < 60
+    assert report["throughput_ops"] == pytest.approx(1000 / report["measured_s"], rel=0.01)
+    assert report["plan"]["own_fill"] is (by == "own")
+
+
+@pytest.mark.parametrize("scheme", ["native", "memcached"])
+def test_filling_by_the_measured_client_and_reading_all(native, scheme):
+    port = native.native_port if scheme == "native" else native.port
+    before = native.stats()
+    report = load(f"{scheme}://127.0.0.1:{port}", *BOUNDED, "--fill=own", "--read-all", "--get", 100)
+    assert is_right(report) and report["read_operations"] >= 900, report
+    after = native.stats()
+    grown = {name: int(after[name]) - int(before[name]) for name in ("cmd_get", "cmd_set")}
+    assert grown["cmd_set"] >= 500 and grown["cmd_get"] >= 500 + report["answered"]
+
+
+def test_latencies_of_gets_and_of_sets(micanite):
+    """Both kinds have their own figures, which lie within those of all; a kind that is absent has none."""
+    url = f"memcached://127.0.0.1:{micanite.port}"
+    report = load(url, *BOUNDED, "--fill")
+    whole, get, set_ = (report[name] for name in ("latency_us", "get_latency_us", "set_latency_us"))
+    assert set(get) == set(set_) == set(whole)
+    assert min(get["min"], set_["min"]) == whole["min"] and max(get["max"], set_["max"]) == whole["max"]
+    parts = get["mean"] * report["read_operations"] + set_["mean"] * report["write_operations"]
+    assert parts / 1000 == pytest.approx(whole["mean"], rel=0.001)
+    assert load(url, *BOUNDED, "--get", 100)["set_latency_us"] is None
+    printed = run_load(url, *BOUNDED, "--quiet").stdout
+    assert "\nGET us " in printed and "\nSET us " in printed
+
+
 # Several runs, files
 
 
@@ -253,6 +293,9 @@ def test_fields_and_progress(micanite):
         (("memcached://127.0.0.1:1", "--search", "fast"), "is no bound"),
         (("memcached://127.0.0.1:1", "--sweep", "2k..1k/3"), "FROM..TO/COUNT"),
         (("memcached://127.0.0.1:1", "--threads", "0"), "--threads"),
+        (("memcached://127.0.0.1:1", "--operations", "0"), "more than none"),
+        (("memcached://127.0.0.1:1", "--operations", "10", "--rate", "10"), "cannot be used with"),
+        (("memcached://127.0.0.1:1", "--fill=both"), "possible values"),
         (("memcached://127.0.0.1:1", "--dataset", "1/8"), "64 items"),
         (("memcached://127.0.0.1:1", "--nonsense"), "--nonsense"),
     ],

@@ -18,6 +18,13 @@ pub enum Protocol {
     Native,
 }
 
+impl Protocol {
+    /// Returns whether one client speaks to all targets, and shares the keys out among them.
+    pub const fn shares_keys(self) -> bool {
+        matches!(self, Self::Native)
+    }
+}
+
 /// A place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {

@@ -56,7 +56,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     if options.svg.is_some() && options.sweep.is_none() && options.search.is_none() {
         return Err(Failure::usage("--svg draws several runs: add --sweep or --search"));
     }
-    if plan.fill {
+    if plan.fill && !plan.own_fill {
         let filled = fill(&plan).map_err(Failure::new)?;
         if !options.quiet {
             eprintln!("stored {} items in {:.1} s", grouped(filled.items as f64, ' '), filled.seconds);

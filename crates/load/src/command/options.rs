@@ -96,9 +96,16 @@ pub struct LoadOptions {
         help_heading = "Time"
     )]
     pub warmup: Duration,
-    /// Length of the measured part [default: 10s, or that of the steps of --rate-profile]
+    /// Length of the measured part [default: 10s, that of the steps of --rate-profile, or 24h with
+    /// --operations]
     #[arg(short, long, value_name = "TIME", value_parser = parse::duration, help_heading = "Time")]
     pub duration: Option<Duration>,
+    /// Closed loop: end the measured part after so many operations
+    #[arg(
+        long, value_name = "N", value_parser = parse::count,
+        conflicts_with_all = ["rate", "search", "sweep"], help_heading = "Time"
+    )]
+    pub operations: Option<u64>,
     /// After this the reply to a datagram counts as lost
     #[arg(
         long, value_name = "TIME", default_value = "1s", value_parser = parse::duration,
@@ -142,9 +149,16 @@ pub struct LoadOptions {
     /// What is written expires after so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, help_heading = "Data")]
     pub expiry: u32,
-    /// Store every item before the run
+    /// Store every item before the run: by connections of its own (--fill=other, the same as --fill), or
+    /// by those that are measured then (--fill=own)
+    #[arg(
+        long, value_name = "BY", value_enum, num_args = 0..=1, require_equals = true,
+        default_missing_value = "other", help_heading = "Data"
+    )]
+    pub fill: Option<FillBy>,
+    /// Read every item once before the measured part, by the connections that are measured
     #[arg(long, help_heading = "Data")]
-    pub fill: bool,
+    pub read_all: bool,
     /// The same seed gives the same requests
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Data")]
     pub seed: u64,
@@ -195,6 +209,18 @@ pub enum Spacing {
     EtcModel,
 }
 
+/// Connections that store the items before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FillBy {
+    /// Other ones, which are closed then
+    Other,
+    /// Those that are measured
+    Own,
+}
+
+/// Longest measured part that ends after a number of operations.
+const OPERATIONS_DURATION: Duration = Duration::from_secs(24 * 3600);
+
 /// Items, where nothing says how many.
 const ITEMS: u64 = 1_000_000;
 /// Percentage of the operations that read, likewise.
@@ -213,6 +239,7 @@ impl LoadOptions {
         let duration = match (self.duration, stepped) {
             (Some(duration), _) => duration,
             (None, Some(length_s)) => Duration::from_secs_f64(length_s).saturating_sub(self.warmup),
+            (None, None) if self.operations.is_some() => OPERATIONS_DURATION,
             (None, None) => Duration::from_secs(10),
         };
         let preset = self.workload.and_then(Workload::preset);
@@ -232,6 +259,7 @@ impl LoadOptions {
             cpus: self.cpu.clone().unwrap_or_default(),
             warmup: self.warmup,
             duration,
+            operations_max: self.operations,
             timeout: self.timeout,
             workload: self.workload,
             reads_before_writing: preset.is_some_and(|preset| preset.reads_before_writing),
@@ -246,7 +274,9 @@ impl LoadOptions {
                 .unwrap_or(Popularity::Uniform),
             get_percent: self.get.or(preset.map(|preset| preset.get_percent)).unwrap_or(GET_PERCENT),
             expiry_s: self.expiry,
-            fill: self.fill,
+            fill: self.fill.is_some(),
+            own_fill: self.fill == Some(FillBy::Own),
+            read_all: self.read_all,
             seed: self.seed,
             server_pid: self.server_pid,
         }

@@ -97,6 +97,9 @@ fn measure(plan: &Plan, target: &str, pipeline: usize) -> Result<f64, String> {
         warmup: WARMUP,
         duration: DURATION,
         fill: false,
+        own_fill: false,
+        read_all: false,
+        operations_max: None,
         server_pid: None,
         ..plan.clone()
     };

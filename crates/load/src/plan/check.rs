@@ -79,6 +79,9 @@ impl Plan {
         if self.duration.is_zero() {
             return Err("--duration is more than nothing".to_owned());
         }
+        if self.operations_max == Some(0) {
+            return Err("--operations is more than none".to_owned());
+        }
         if self.rate_profile.is_some() && self.rate_ops.is_none() {
             return Err("--rate-profile changes a rate: give --rate too".to_owned());
         }

@@ -49,6 +49,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Length of the measured part.
     pub duration: Duration,
+    /// Operations after which the measured part ends before its time.
+    pub operations_max: Option<u64>,
     /// After this a datagram's reply counts as lost; at the end of a run replies are waited for as
     /// long.
     pub timeout: Duration,
@@ -75,6 +77,10 @@ pub struct Plan {
     pub expiry_s: u32,
     /// True if all items are written before the run.
     pub fill: bool,
+    /// True if the measured connections do that themselves.
+    pub own_fill: bool,
+    /// True if the measured connections read all items before the run.
+    pub read_all: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// Process of the server, for its CPU time.
@@ -104,6 +110,7 @@ impl Plan {
             cpus: Vec::new(),
             warmup: Duration::from_secs(1),
             duration: Duration::from_secs(10),
+            operations_max: None,
             timeout: Duration::from_secs(1),
             workload: None,
             mix_percent: None,
@@ -116,6 +123,8 @@ impl Plan {
             reads_before_writing: false,
             expiry_s: 0,
             fill: false,
+            own_fill: false,
+            read_all: false,
             seed: 1,
             server_pid: None,
         }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use micanite_workload::trace::Operation;
 
 use crate::run::clock::LATE_NS;
-use crate::run::recorder::latency_histogram;
+use crate::run::latencies::latency_histogram;
 
 /// Ends of the requests of one operation.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,12 +4,15 @@ pub(crate) mod latency_chart;
 mod port;
 pub(crate) mod table;
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::plan::Plan;
 use crate::report::port::PortReport;
-use crate::run::recorder::{Counts, Interval, latency_histogram};
+use crate::run::latencies::{Class, Latencies};
+use crate::run::recorder::{Counts, Interval};
 use crate::run::worker::Outcome;
 
 /// A thread that has something to do for more than this part of the time is a limit itself.
@@ -25,6 +28,8 @@ pub struct Report {
     pub servers: Vec<Option<String>>,
     /// The run that was done.
     pub plan: Plan,
+    /// Length of the measured part.
+    pub measured_s: f64,
     /// Operations per second that were due; only an open loop offers.
     pub offered_ops: Option<f64>,
     /// Operations per second that were answered during the measured part.
@@ -42,6 +47,9 @@ pub struct Report {
     pub failed_connections: usize,
     /// Time from when a request was due (open loop) or sent (closed loop) to its reply.
     pub latency_us: Latency,
+    /// The same of GETs and of SETs alone, if there were any.
+    pub get_latency_us: Option<Latency>,
+    pub set_latency_us: Option<Latency>,
     /// CPU seconds of the server during the measured part.
     pub server_cpu_s: Option<f64>,
     /// Operations per CPU second of the server.
@@ -135,6 +143,11 @@ impl Latency {
         }
     }
 
+    /// Nothing of no requests.
+    pub(crate) fn of_some(latency_ns: &Histogram<u64>) -> Option<Self> {
+        (!latency_ns.is_empty()).then(|| Self::new(latency_ns))
+    }
+
     pub(crate) fn line(&self) -> String {
         format!(
             "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
@@ -146,8 +159,10 @@ impl Latency {
 /// Sum of the results of a run's threads.
 pub(crate) struct Total {
     pub counts: Counts,
-    pub latency_ns: Histogram<u64>,
+    pub latencies: Latencies,
     pub busy_ns: u64,
+    /// Time at which the last thread ended.
+    pub ended_ns: u64,
     pub late_requests: u64,
     pub late_ns_max: u64,
     pub failed: usize,
@@ -159,8 +174,9 @@ impl Total {
     pub fn of(outcomes: Vec<Outcome>) -> Self {
         let mut total = Self {
             counts: Counts::default(),
-            latency_ns: latency_histogram(),
+            latencies: Latencies::new(),
             busy_ns: 0,
+            ended_ns: 0,
             late_requests: 0,
             late_ns_max: 0,
             failed: 0,
@@ -169,9 +185,9 @@ impl Total {
         };
         for outcome in outcomes {
             total.counts += outcome.recorder.counts;
-            // The same bounds: cannot fail.
-            let _ = total.latency_ns.add(&outcome.recorder.latency);
+            total.latencies.add(&outcome.recorder.latencies);
             total.busy_ns += outcome.busy_ns;
+            total.ended_ns = total.ended_ns.max(outcome.ended_ns);
             total.late_requests += outcome.lateness.requests;
             total.late_ns_max = total.late_ns_max.max(outcome.lateness.longest_ns);
             total.failed += outcome.failed;
@@ -179,6 +195,15 @@ impl Total {
             total.refusal = total.refusal.or(outcome.recorder.refusal);
         }
         total
+    }
+
+    /// Length of the measured part, more than nothing.
+    fn measured(&self, plan: &Plan) -> Duration {
+        if plan.operations_max.is_none() {
+            return plan.duration;
+        }
+        let ran = Duration::from_nanos(self.ended_ns).saturating_sub(plan.warmup);
+        ran.clamp(Duration::from_nanos(1), plan.duration)
     }
 }
 
@@ -193,15 +218,17 @@ pub(crate) struct Surroundings {
 impl Report {
     pub(crate) fn new(plan: &Plan, total: Total, around: Surroundings) -> Self {
         let counts = total.counts;
-        let seconds = plan.duration.as_secs_f64();
+        let seconds = total.measured(plan).as_secs_f64();
         let due = counts.sent + counts.unsent;
         let operations = counts.operations_in_window as f64;
         let busy_s = total.busy_ns as f64 / 1e9;
+        let latency_ns = total.latencies.all();
         let offered = due as f64 * plan.mix().operations_per_request() / seconds;
         let mut report = Self {
             version: env!("CARGO_PKG_VERSION"),
             servers: around.servers,
             plan: plan.clone(),
+            measured_s: seconds,
             offered_ops: plan.rate_ops.map(|_| offered),
             throughput_ops: operations / seconds,
             counts,
@@ -209,7 +236,9 @@ impl Report {
             loss_ratio: ratio(counts.lost + counts.unsent, due).unwrap_or(0.0),
             hit_ratio: ratio(counts.hits, counts.read_operations),
             failed_connections: total.failed,
-            latency_us: Latency::new(&total.latency_ns),
+            latency_us: Latency::new(&latency_ns),
+            get_latency_us: Latency::of_some(&total.latencies.gets()),
+            set_latency_us: Latency::of_some(total.latencies.of(Class::Set)),
             server_cpu_s: around.server_cpu_s,
             ops_per_server_core_second: around
                 .server_cpu_s
@@ -224,7 +253,7 @@ impl Report {
             },
             seconds: around.seconds,
             warnings: around.warnings,
-            latency_ns: total.latency_ns,
+            latency_ns,
         };
         report.warn(total.failure.as_deref());
         report

@@ -30,6 +30,10 @@ pub(crate) fn run_text(report: &Report) -> String {
     }
     row("wrong values", report.counts.wrong_values.to_string());
     row("latency us", report.latency_us.line());
+    if let (Some(get), Some(set)) = (&report.get_latency_us, &report.set_latency_us) {
+        row("GET us", get.line());
+        row("SET us", set.line());
+    }
     if let Some(cpu_s) = report.server_cpu_s {
         let per_second = report.ops_per_server_core_second.map_or("-".to_owned(), grouped);
         row("server CPU", format!("{cpu_s:.2} s, {per_second} ops per core second"));
@@ -63,7 +67,7 @@ fn load_line(report: &Report) -> String {
         plan.batch,
         plan.multiget,
         data_words(plan),
-        plan.duration.as_secs_f64(),
+        report.measured_s,
     )
 }
 
@@ -164,7 +168,7 @@ fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recorder::latency_histogram;
+    use crate::run::latencies::latency_histogram;
 
     #[test]
     fn percentiles_end_with_all_of_them() {

@@ -1,5 +1,7 @@
 //! Times of requests, and the connections that send them.
 
+use std::ops::Range;
+
 use micanite_workload::{Next, Pool, Random};
 
 use crate::requests::Stream;
@@ -27,21 +29,56 @@ pub(crate) struct Source {
     items: Box<[u64]>,
     /// Requests that are handed over together.
     batch: usize,
-    /// Time from which nothing is sent.
-    end_ns: u64,
+    limits: Limits,
+}
+
+/// Bounds of a thread's requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// The measured part; nothing is sent after it.
+    pub window_ns: Range<u64>,
+    /// Operations that the measured part still has.
+    pub operations_left: u64,
+    /// Requests in flight on a connection, which may have room for more.
+    pub in_flight_max: usize,
+}
+
+impl Limits {
+    /// Returns how many requests a connection may take.
+    #[inline]
+    fn room<C: Connection>(&self, connection: &C) -> usize {
+        connection.room().min(self.in_flight_max.saturating_sub(connection.in_flight()))
+    }
 }
 
 impl Source {
-    pub fn new(requests: Stream, multiget: usize, batch: usize, end_ns: u64) -> Self {
-        Self { requests, items: vec![0; multiget].into(), batch, end_ns }
+    pub fn new(requests: Stream, multiget: usize, batch: usize, limits: Limits) -> Self {
+        Self { requests, items: vec![0; multiget].into(), batch, limits }
+    }
+
+    /// Returns whether the measured part has had all its operations.
+    pub const fn is_spent(&self) -> bool {
+        self.limits.operations_left == 0
     }
 
     #[inline]
     fn hand_over<C: Connection>(&mut self, to: &mut C, stamp: Stamp, recorder: &mut Recorder) {
-        match self.requests.next(&mut self.items, &mut recorder.held_updates) {
-            Next::Read(items) => to.read(&self.items[..items], stamp),
-            Next::Write(item, version) => to.write(item, version, stamp),
-            Next::Delete(item) => to.delete(item, stamp),
+        let operations = match self.requests.next(&mut self.items, &mut recorder.held_updates) {
+            Next::Read(items) => {
+                to.read(&self.items[..items], stamp);
+                items as u64
+            }
+            Next::Write(item, version) => {
+                to.write(item, version, stamp);
+                1
+            }
+            Next::Delete(item) => {
+                to.delete(item, stamp);
+                1
+            }
+        };
+        if stamp.scheduled_ns >= self.limits.window_ns.start {
+            self.limits.operations_left = self.limits.operations_left.saturating_sub(operations);
         }
         recorder.sent(stamp.scheduled_ns);
     }
@@ -66,9 +103,9 @@ impl Source {
         recorder: &mut Recorder,
     ) -> bool {
         let mut any = false;
-        while connection.room() >= self.batch {
+        while self.limits.room(connection) >= self.batch && !self.is_spent() {
             let now_ns = clock.now_ns();
-            if now_ns >= self.end_ns {
+            if now_ns >= self.limits.window_ns.end {
                 break;
             }
             any = true;
@@ -130,7 +167,7 @@ impl Open {
         for _ in 0..BURST_MAX.div_ceil(self.source.batch) {
             self.collect(now_ns);
             let complete = self.due_ns.len() == self.source.batch
-                || now_ns >= self.source.end_ns && !self.due_ns.is_empty();
+                || now_ns >= self.source.limits.window_ns.end && !self.due_ns.is_empty();
             if !complete {
                 break;
             }
@@ -173,7 +210,7 @@ impl Open {
     fn collect(&mut self, now_ns: u64) {
         while self.due_ns.len() < self.source.batch {
             let next_ns = self.arrivals.next_ns();
-            if next_ns > now_ns || next_ns >= self.source.end_ns {
+            if next_ns > now_ns || next_ns >= self.source.limits.window_ns.end {
                 break;
             }
             self.due_ns.push(next_ns);
@@ -204,7 +241,8 @@ impl Open {
         for _ in 0..connections.len() {
             let turn = self.next;
             self.next = (self.next + 1) % connections.len();
-            let room = connections[turn].as_ref().map_or(0, Connection::room);
+            let limits = &self.source.limits;
+            let room = connections[turn].as_ref().map_or(0, |connection| limits.room(connection));
             if room >= requests {
                 return Some(turn);
             }
@@ -215,12 +253,12 @@ impl Open {
     /// Returns when the next request is due; none if no more are.
     pub fn next_due_ns(&self) -> Option<u64> {
         let next_ns = self.arrivals.next_ns();
-        (next_ns < self.source.end_ns).then_some(next_ns)
+        (next_ns < self.source.limits.window_ns.end).then_some(next_ns)
     }
 
     /// Returns whether everything that was due has been handed over.
     pub fn is_done(&self, now_ns: u64) -> bool {
-        now_ns >= self.source.end_ns && self.due_ns.is_empty() && self.next_due_ns().is_none()
+        now_ns >= self.source.limits.window_ns.end && self.due_ns.is_empty() && self.next_due_ns().is_none()
     }
 
     /// Counts what has been due and was never sent.
@@ -235,14 +273,34 @@ impl Open {
     }
 }
 
-/// Writes every item once; all connections lead to the same target.
+/// Writes every item of a target once, or reads it.
 pub(crate) struct Fill {
+    pass: Pass,
     /// The items that each connection has still to write.
     shares: Vec<Share>,
     /// The pool that they are of, and its resident items.
     pool: Option<(Pool, u64)>,
     /// Versions of the values.
     random: Random,
+}
+
+/// Purpose of a visit of all items before the measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Stores them.
+    Write,
+    /// Reads them, so that the client knows where they are.
+    Read,
+}
+
+impl Pass {
+    /// Beginning of the message that it has failed.
+    pub const fn failed(self) -> &'static str {
+        match self {
+            Self::Write => "filling failed",
+            Self::Read => "reading all items failed",
+        }
+    }
 }
 
 /// Every `step`-th of the items (of a pool: of their places) from `next` on.
@@ -254,8 +312,8 @@ pub(crate) struct Share {
 }
 
 impl Fill {
-    pub fn new(shares: Vec<Share>, pool: Option<(Pool, u64)>, seed: u64) -> Self {
-        Self { shares, pool, random: Random::new(seed) }
+    pub fn new(pass: Pass, shares: Vec<Share>, pool: Option<(Pool, u64)>, seed: u64) -> Self {
+        Self { pass, shares, pool, random: Random::new(seed) }
     }
 
     /// Keeps as much in flight as connection `turn` may have.
@@ -273,7 +331,10 @@ impl Fill {
             let Some(item) = self.next_item(turn, recorder) else {
                 break;
             };
-            connection.write(item, self.random.word() as u32, stamp);
+            match self.pass {
+                Pass::Write => connection.write(item, self.random.word() as u32, stamp),
+                Pass::Read => connection.read(&[item], stamp),
+            }
             recorder.sent(now_ns);
             any = true;
         }

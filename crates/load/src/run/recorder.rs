@@ -7,9 +7,8 @@ use micanite_client::PortCounters;
 use serde::Serialize;
 
 use crate::requests::held_updates::HeldUpdates;
+use crate::run::latencies::{Class, LATENCY_NS_MAX, Latencies, bounded};
 
-/// Longer latencies are recorded as this.
-const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Items that wait to be stored, at most.
 const MISSED_MAX: usize = 1 << 16;
 
@@ -77,6 +76,8 @@ pub(crate) struct Answer {
     pub hits: u32,
     pub wrong_values: u32,
     pub refused: bool,
+    /// Operations whose values were read one-sided.
+    pub one_sided: u32,
 }
 
 /// Counts of a second, measured or not.
@@ -93,7 +94,7 @@ pub(crate) struct Interval {
 pub(crate) struct Recorder {
     window_ns: Range<u64>,
     pub counts: Counts,
-    pub latency: Histogram<u64>,
+    pub latencies: Latencies,
     interval: Interval,
     /// Equal latencies in a row (requests of one batch) are recorded together.
     repeated: Repeated,
@@ -110,6 +111,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, Debug, Default)]
 struct Repeated {
     latency_ns: u64,
+    class: Class,
     /// Latencies that are not recorded yet, and those of them that belong to the measured part.
     count: u64,
     measured: u64,
@@ -121,7 +123,7 @@ impl Recorder {
         Self {
             window_ns,
             counts: Counts::default(),
-            latency: latency_histogram(),
+            latencies: Latencies::new(),
             interval: Interval::new(),
             repeated: Repeated::default(),
             resend: None,
@@ -158,23 +160,23 @@ impl Recorder {
                 self.counts.write_operations += operations;
             }
         }
-        self.time(now_ns.saturating_sub(scheduled_ns), measured);
+        self.time(now_ns.saturating_sub(scheduled_ns), Class::of(answer), measured);
     }
 
     /// A request is given up. It counts with the time that it has waited: leaving it out would hide
     /// it.
-    pub fn lost(&mut self, scheduled_ns: u64, now_ns: u64) {
+    pub fn lost(&mut self, kind: Kind, scheduled_ns: u64, now_ns: u64) {
         let measured = self.window_ns.contains(&scheduled_ns);
         self.counts.lost += u64::from(measured);
         self.interval.lost += 1;
-        self.time(now_ns.saturating_sub(scheduled_ns), measured);
+        self.time(now_ns.saturating_sub(scheduled_ns), Class::of_lost(kind), measured);
     }
 
     /// A request that was due has not been sent at all.
     pub fn unsent(&mut self, scheduled_ns: u64, now_ns: u64) {
         if self.window_ns.contains(&scheduled_ns) {
             self.counts.unsent += 1;
-            self.time(now_ns.saturating_sub(scheduled_ns), true);
+            self.time(now_ns.saturating_sub(scheduled_ns), Class::Other, true);
         }
     }
 
@@ -205,24 +207,24 @@ impl Recorder {
     }
 
     #[inline]
-    fn time(&mut self, latency_ns: u64, measured: bool) {
-        if self.repeated.latency_ns != latency_ns {
+    fn time(&mut self, latency_ns: u64, class: Class, measured: bool) {
+        if (self.repeated.latency_ns, self.repeated.class) != (latency_ns, class) {
             self.record_repeated();
-            self.repeated.latency_ns = latency_ns;
+            (self.repeated.latency_ns, self.repeated.class) = (latency_ns, class);
         }
         self.repeated.count += 1;
         self.repeated.measured += u64::from(measured);
     }
 
     fn record_repeated(&mut self) {
-        let Repeated { latency_ns, count, measured } = std::mem::take(&mut self.repeated);
+        let Repeated { latency_ns, class, count, measured } = std::mem::take(&mut self.repeated);
         if count == 0 {
             return;
         }
-        // Within bounds, so that these cannot fail.
+        // Within bounds, so that recording cannot fail.
         let latency_ns = latency_ns.clamp(1, LATENCY_NS_MAX);
         if measured > 0 {
-            let _ = self.latency.record_n(latency_ns, measured);
+            self.latencies.record(class, latency_ns, measured);
         }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let _ = self.interval.latency.record_n(latency_ns, count);
@@ -254,21 +256,12 @@ impl Interval {
     }
 }
 
-/// Nanoseconds to three digits.
-pub(crate) fn latency_histogram() -> Histogram<u64> {
-    bounded(3)
-}
-
-#[expect(clippy::expect_used, reason = "the bounds are constants that the histogram accepts")]
-fn bounded<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, digits).expect("constant bounds")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const READ: Answer = Answer { kind: Kind::Read, operations: 4, hits: 3, wrong_values: 0, refused: false };
+    const READ: Answer =
+        Answer { kind: Kind::Read, operations: 4, hits: 3, wrong_values: 0, refused: false, one_sided: 0 };
 
     #[test]
     fn only_what_is_due_in_the_window_is_measured() {
@@ -280,7 +273,7 @@ mod tests {
         recorder.finish();
         let counts = recorder.counts;
         assert_eq!((counts.sent, counts.answered, counts.hits), (2, 2, 6));
-        assert_eq!(recorder.latency.len(), 2);
+        assert_eq!(recorder.latencies.all().len(), 2);
         // Answered within the window: the first alone (at 1100).
         assert_eq!(counts.operations_in_window, 4);
         assert_eq!(recorder.take_interval().operations, 16);
@@ -291,13 +284,13 @@ mod tests {
     fn lost_requests_count_with_their_waiting_time() {
         let mut recorder = Recorder::new(0..1000);
         recorder.answered(0, 10, &READ);
-        recorder.lost(0, 5000);
+        recorder.lost(Kind::Read, 0, 5000);
         recorder.unsent(500, 2500);
         recorder.unsent(1000, 9000);
         recorder.finish();
         assert_eq!((recorder.counts.lost, recorder.counts.unsent), (1, 1));
-        assert_eq!(recorder.latency.len(), 3);
-        assert!(recorder.latency.max() >= 4990);
+        assert_eq!(recorder.latencies.all().len(), 3);
+        assert!(recorder.latencies.all().max() >= 4990);
     }
 
     #[test]
@@ -330,8 +323,8 @@ mod tests {
             recorder.answered(due, now, &READ);
         }
         recorder.finish();
-        assert_eq!(recorder.latency.count_at(50), 3);
-        assert_eq!(recorder.latency.count_at(70), 1);
+        assert_eq!(recorder.latencies.all().count_at(50), 3);
+        assert_eq!(recorder.latencies.all().count_at(70), 1);
         assert_eq!(recorder.take_interval().latency.len(), 5);
     }
 
@@ -341,6 +334,6 @@ mod tests {
         recorder.answered(0, 0, &READ);
         recorder.answered(0, u64::MAX - 1, &READ);
         recorder.finish();
-        assert_eq!(recorder.latency.len(), 2);
+        assert_eq!(recorder.latencies.all().len(), 2);
     }
 }

@@ -29,6 +29,13 @@ impl ServerTime {
         }
     }
 
+    /// Reads the time where the measured part ends before its window.
+    pub fn end(&mut self, read: impl FnOnce() -> Option<f64>) {
+        if self.end_s.is_none() {
+            self.end_s = read();
+        }
+    }
+
     /// CPU time of the server, if the run came to its end.
     pub fn used_s(&self) -> Option<f64> {
         Some(self.end_s? - self.begin_s?)
@@ -48,6 +55,11 @@ mod tests {
         }
         time.look(21, || Some(5.5));
         time.look(30, || Some(9.0));
+        time.end(|| Some(10.0));
         assert_eq!(time.used_s(), Some(3.5));
+        let mut early = ServerTime::new(10..20);
+        early.look(12, || Some(2.0));
+        early.end(|| Some(2.5));
+        assert_eq!(early.used_s(), Some(0.5));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Barrier, OnceLock};
 use std::time::Duration;
 
 use micanite_client::Link;
@@ -10,12 +11,13 @@ use micanite_control::cores;
 use crate::address::{Endpoint, Protocol};
 use crate::plan::Plan;
 use crate::report::Second;
-use crate::requests::feed::Feed;
+use crate::requests::feed::{Feed, Pass, Share};
 use crate::run::clock::{Clock, SECOND_NS, nanoseconds};
 use crate::run::progress::Seconds;
 use crate::run::recorder::{Interval, Recorder};
 use crate::run::wait::Claim;
 use crate::run::worker::{Outcome, Task, Worker};
+use crate::run::{fill_feed, shares};
 use crate::target::{
     Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection, UdpConnection,
     introduce_native, open, open_native, open_stream,
@@ -35,6 +37,16 @@ pub(crate) struct Running<'a> {
     pub timeout: Duration,
     /// True if lost writes are written again.
     pub resend: bool,
+    /// Visits of all items by the same connections, before the clock starts.
+    pub passes: Vec<Pass>,
+}
+
+/// The common start of the threads, after their visits.
+struct Start {
+    barrier: Barrier,
+    clock: OnceLock<Clock>,
+    /// Why a thread's visits failed.
+    failure: OnceLock<String>,
 }
 
 /// Results of a run's threads.
@@ -128,7 +140,9 @@ impl Running<'_> {
     ) -> Result<Watched, String> {
         let (sender, receiver) = channel();
         let connection = &connection;
-        let clock = Clock::starting_in(START_DELAY);
+        let used = sockets.iter().filter(|sockets| !sockets.is_empty()).count();
+        let start = Start { barrier: Barrier::new(used), clock: OnceLock::new(), failure: OnceLock::new() };
+        let shares = self.own_shares();
         std::thread::scope(|scope| {
             let threads: Vec<_> = sockets
                 .into_iter()
@@ -136,10 +150,14 @@ impl Running<'_> {
                 .filter(|(_, sockets)| !sockets.is_empty())
                 .enumerate()
                 .map(|(number, (thread, sockets))| {
-                    let task = self.task(clock, sender.clone(), number == 0);
+                    let (sender, start, shares) = (sender.clone(), &start, shares.get(thread));
                     scope.spawn(move || {
+                        self.pin(thread)?;
                         let connections = sockets.into_iter().map(connection).collect();
-                        self.work(thread, task, connections, feed(thread))
+                        let visited = self.visit(connections, shares.map_or(&[], Vec::as_slice));
+                        let (connections, clock) = start.together(visited)?;
+                        let task = self.task(clock, sender, number == 0);
+                        self.work(task, connections, feed(thread))
                     })
                 })
                 .collect();
@@ -157,46 +175,81 @@ impl Running<'_> {
         })
     }
 
-    fn task(&self, clock: Clock, intervals: Sender<(u64, Interval)>, is_first: bool) -> Task {
+    fn claim(&self) -> Claim {
         let plan = self.plan;
-        let claim = if plan.threads <= plan.cpus.len() {
+        if plan.threads <= plan.cpus.len() {
             Claim::Own
         } else if plan.cpus.is_empty() && plan.threads < cores::allowed().len() {
             Claim::Free
         } else {
             Claim::Shared
-        };
+        }
+    }
+
+    fn task(&self, clock: Clock, intervals: Sender<(u64, Interval)>, is_first: bool) -> Task {
         Task {
             clock,
             window_ns: self.window_ns.clone(),
             deadline_ns: self.deadline_ns,
-            claim,
+            claim: self.claim(),
             intervals,
-            server_pid: plan.server_pid.filter(|_| is_first),
+            server_pid: self.plan.server_pid.filter(|_| is_first),
         }
     }
 
-    fn work<C: Connection>(
-        &self,
-        thread: usize,
-        task: Task,
-        connections: Vec<C>,
-        feed: Feed,
-    ) -> Result<Outcome, String> {
-        if !self.plan.cpus.is_empty() {
-            let cpu = self.plan.cpus[thread % self.plan.cpus.len()];
-            if !cores::pin(cpu) {
-                return Err(format!(
-                    "--cpu: CPU {cpu} cannot be used; those that can: {:?}",
-                    cores::allowed()
-                ));
-            }
+    fn pin(&self, thread: usize) -> Result<(), String> {
+        let cpus = &self.plan.cpus;
+        if cpus.is_empty() || cores::pin(cpus[thread % cpus.len()]) {
+            return Ok(());
         }
+        let cpu = cpus[thread % cpus.len()];
+        Err(format!("--cpu: CPU {cpu} cannot be used; those that can: {:?}", cores::allowed()))
+    }
+
+    /// The items that each connection visits.
+    fn own_shares(&self) -> Vec<Vec<Share>> {
+        if self.passes.is_empty() {
+            return Vec::new();
+        }
+        let places = places(self.plan, None);
+        // These clients themselves find the server of a key.
+        let together = self.plan.protocol().shares_keys();
+        shares(self.plan.items_to_fill(), &places, |target| if together { 0 } else { target })
+    }
+
+    /// Visits all items of these shares, and returns the connections.
+    fn visit<C: Connection>(&self, mut connections: Vec<C>, shares: &[Share]) -> Result<Vec<C>, String> {
+        for pass in &self.passes {
+            let task = Task {
+                clock: Clock::starting_in(Duration::ZERO),
+                window_ns: 0..u64::MAX,
+                deadline_ns: u64::MAX,
+                claim: self.claim(),
+                // Nobody listens.
+                intervals: channel().0,
+                server_pid: None,
+            };
+            let mut recorder = Recorder::new(0..u64::MAX);
+            recorder.resend = Some(Vec::new());
+            let feed = fill_feed(self.plan, *pass, shares.to_vec());
+            let worker = Worker::new(task, connections, feed, recorder).map_err(|error| error.to_string())?;
+            let (outcome, left) = worker.run();
+            let wrong = outcome.recorder.counts.wrong_values;
+            let wrong = (wrong > 0).then(|| format!("{wrong} values were wrong"));
+            if let Some(failure) = outcome.failure.or(outcome.recorder.refusal).or(wrong) {
+                return Err(format!("{}: {}: {failure}", self.plan.targets[0], pass.failed()));
+            }
+            connections = left.into_iter().flatten().collect();
+        }
+        Ok(connections)
+    }
+
+    fn work<C: Connection>(&self, task: Task, connections: Vec<C>, feed: Feed) -> Result<Outcome, String> {
         let mut recorder = Recorder::new(self.window_ns.clone());
         recorder.resend = self.resend.then(Vec::new);
         recorder.missed = (self.plan.demand_fill && !self.resend).then(Vec::new);
         let worker = Worker::new(task, connections, feed, recorder);
-        Ok(worker.map_err(|error| error.to_string())?.run())
+        Ok(worker.map_err(|error| error.to_string())?.run().0)
     }
 
     /// Puts the seconds of all threads together until the threads end.
@@ -214,6 +267,22 @@ impl Running<'_> {
             }
         }
         seconds.all
+    }
+}
+
+impl Start {
+    /// Waits until all threads are ready; returns what `ready` was and the clock that starts then.
+    fn together<T>(&self, ready: Result<T, String>) -> Result<(T, Clock), String> {
+        if let Err(failure) = &ready {
+            // The first failure is the one that is told.
+            let _ = self.failure.set(failure.clone());
+        }
+        self.barrier.wait();
+        match (ready, self.failure.get()) {
+            (Ok(ready), None) => Ok((ready, *self.clock.get_or_init(|| Clock::starting_in(START_DELAY)))),
+            (Err(failure), None) => Err(failure),
+            (_, Some(failure)) => Err(failure.clone()),
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Outcome {
     pub recorder: Recorder,
     /// Time of the measured part in which there was something to do.
     pub busy_ns: u64,
+    /// Time at which the last request had ended.
+    pub ended_ns: u64,
     /// CPU time of the server in the measured part.
     pub server_cpu_s: Option<f64>,
     pub lateness: Lateness,
@@ -86,8 +88,8 @@ impl<C: Connection> Worker<C> {
         })
     }
 
-    /// Works to the end of the run.
-    pub fn run(mut self) -> Outcome {
+    /// Works to the end of the run; returns its results and the connections.
+    pub fn run(mut self) -> (Outcome, Connections<C>) {
         self.task.clock.wait_for_start();
         let mut before_ns = self.task.clock.now_ns();
         let mut worked = false;
@@ -232,7 +234,7 @@ impl<C: Connection> Worker<C> {
 
     fn is_over(&mut self, now_ns: u64) -> bool {
         let done = match &self.feed {
-            Feed::Closed(_) => now_ns >= self.task.window_ns.end,
+            Feed::Closed(source) => source.is_spent() || now_ns >= self.task.window_ns.end,
             Feed::Open(open) => open.is_done(now_ns),
             Feed::Fill(fill) => self.failed > 0 || fill.is_done(&self.recorder),
         };
@@ -255,7 +257,7 @@ impl<C: Connection> Worker<C> {
         due_ns.unwrap_or(u64::MAX).min(self.tick_ns)
     }
 
-    fn finish(mut self, now_ns: u64) -> Outcome {
+    fn finish(mut self, now_ns: u64) -> (Outcome, Connections<C>) {
         for connection in self.connections.iter_mut().flatten() {
             connection.abandon(now_ns, &mut self.recorder);
         }
@@ -264,14 +266,21 @@ impl<C: Connection> Worker<C> {
             open.give_up(now_ns, &mut self.recorder);
             lateness = open.lateness;
         }
+        if let (Feed::Closed(source), Some(pid)) = (&self.feed, self.task.server_pid)
+            && source.is_spent()
+        {
+            self.server_time.end(|| machine::cpu_s(pid).ok());
+        }
         self.recorder.finish();
-        Outcome {
+        let outcome = Outcome {
             recorder: self.recorder,
             busy_ns: self.busy_ns,
+            ended_ns: now_ns,
             server_cpu_s: self.server_time.used_s(),
             lateness,
             failed: self.failed,
             failure: self.failure,
-        }
+        };
+        (outcome, self.connections)
     }
 }

@@ -138,7 +138,7 @@ impl Slots {
             recorder.note_answer(&[item], &pending.answer);
             recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
         } else {
-            recorder.lost(pending.scheduled_ns, now_ns);
+            recorder.lost(pending.answer.kind, pending.scheduled_ns, now_ns);
         }
         self.0.release(number);
         true
@@ -326,7 +326,7 @@ impl Connection for NativeConnection {
             }
             let (slot, items) = self.slots.0.slot(number);
             recorder.held_updates.read_ended(&items[..slot.pending.answer.operations as usize]);
-            recorder.lost(slot.pending.scheduled_ns, now_ns);
+            recorder.lost(slot.pending.answer.kind, slot.pending.scheduled_ns, now_ns);
             self.slots.0.release(number);
         }
     }

@@ -202,7 +202,7 @@ impl Slots {
                 resend.push(items[0]);
             }
             recorder.held_updates.read_ended(items);
-            recorder.lost(pending.scheduled_ns, now_ns);
+            recorder.lost(pending.answer.kind, pending.scheduled_ns, now_ns);
             self.release(number);
             given_up += 1;
         }

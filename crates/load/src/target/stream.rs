@@ -136,7 +136,7 @@ impl<F: Format> Connection for StreamConnection<F> {
             }
             recorder.held_updates.read_ended(self.in_flight.front_items());
             if let Some(pending) = self.in_flight.pop() {
-                recorder.lost(pending.scheduled_ns, now_ns);
+                recorder.lost(pending.answer.kind, pending.scheduled_ns, now_ns);
             }
         }
         self.socket.forget_output();
