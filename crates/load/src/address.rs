@@ -5,6 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use micanite_client::FabricUrl;
+
 /// The protocols that can be spoken; all addresses of a run have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -16,12 +18,14 @@ pub enum Protocol {
     Redis,
     /// Micanite's native protocol, in datagrams to the core that owns the key.
     Native,
+    /// The same in messages of a fabric, with one-sided reads.
+    Fabric,
 }
 
 impl Protocol {
     /// Returns whether one client speaks to all targets, and shares the keys out among them.
     pub const fn shares_keys(self) -> bool {
-        matches!(self, Self::Native)
+        matches!(self, Self::Native | Self::Fabric)
     }
 }
 
@@ -32,6 +36,8 @@ enum Place {
     Host(String),
     /// Path of a Unix socket.
     Path(PathBuf),
+    /// Provider and address.
+    Fabric(FabricUrl),
 }
 
 /// One server's address.
@@ -47,6 +53,16 @@ pub enum Endpoint {
     /// An address of TCP or UDP.
     Inet(SocketAddr),
     Unix(PathBuf),
+    Fabric(FabricUrl),
+}
+
+impl Endpoint {
+    pub(crate) const fn fabric(&self) -> Option<&FabricUrl> {
+        match self {
+            Self::Fabric(url) => Some(url),
+            Self::Inet(_) | Self::Unix(_) => None,
+        }
+    }
 }
 
 const SCHEMES: [(&str, Protocol, u16); 4] = [
@@ -68,6 +84,7 @@ impl Address {
     pub fn resolve(&self) -> Result<Endpoint, String> {
         match &self.place {
             Place::Path(path) => Ok(Endpoint::Unix(path.clone())),
+            Place::Fabric(url) => Ok(Endpoint::Fabric(url.clone())),
             Place::Host(host) => host
                 .to_socket_addrs()
                 .map_err(|error| format!("{self}: cannot resolve '{host}': {error}"))?
@@ -81,7 +98,7 @@ impl Address {
     pub(crate) fn host(&self) -> &str {
         match &self.place {
             Place::Host(host) => host,
-            Place::Path(_) => &self.text,
+            Place::Path(_) | Place::Fabric(_) => &self.text,
         }
     }
 
@@ -89,6 +106,9 @@ impl Address {
     pub fn how_to_start(&self) -> String {
         match (&self.place, self.protocol) {
             (_, Protocol::Redis) => "start a Redis server there".to_owned(),
+            (Place::Fabric(url), _) => {
+                format!("start a server there: micanite serve --fabric '{}'", url.address())
+            }
             (Place::Path(path), _) => {
                 format!("start a server there: micanite serve -s {}", path.display())
             }
@@ -100,7 +120,7 @@ impl Address {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server that listens on UDP: memcached -U {port}")
             }
-            (Place::Host(host), Protocol::Native) => {
+            (Place::Host(host), Protocol::Native | Protocol::Fabric) => {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server there: micanite serve --native {port}")
             }
@@ -114,11 +134,16 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let what = || {
             format!(
-                "'{text}' is no target: native://HOST:PORT, memcached://HOST:PORT, \
-                 memcached+udp://HOST:PORT, \
-                 unix:///PATH, redis://HOST:PORT or redis+unix:///PATH"
+                "'{text}' is no target: native://HOST:PORT, fabric://HOST:PORT, memcached://HOST:PORT, \
+                 memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT or redis+unix:///PATH"
             )
         };
+        if FabricUrl::is_one(text) {
+            let url: FabricUrl = text.parse().map_err(|error| format!("{error}"))?;
+            // Without the login.
+            let text = url.to_string();
+            return Ok(Self { protocol: Protocol::Fabric, place: Place::Fabric(url), text });
+        }
         let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
         if scheme == "unix" || scheme == "redis+unix" {
             if !rest.starts_with('/') {
@@ -166,6 +191,7 @@ mod tests {
         match text.parse::<Address>().unwrap().place {
             Place::Host(host) => host,
             Place::Path(path) => path.display().to_string(),
+            Place::Fabric(url) => url.address().to_string(),
         }
     }
 
@@ -176,6 +202,10 @@ mod tests {
         assert_eq!(host("redis://[::1]"), "[::1]:6379");
         assert_eq!(host("redis://[::1]:7/"), "[::1]:7");
         assert_eq!(host("unix:///tmp/socket"), "/tmp/socket");
+        assert_eq!(host("fabric://127.0.0.1?provider=tcp;ofi_rxm"), "tcp;ofi_rxm,127.0.0.1:11400");
+        let secret: Address = "fabric://127.0.0.1:7?user=me&password=secret".parse().unwrap();
+        assert_eq!(secret.to_string(), "fabric://127.0.0.1:7?provider=net;ofi_rxm");
+        assert!(secret.how_to_start().ends_with("serve --fabric 'net;ofi_rxm,127.0.0.1:7'"));
         let address: Address = "memcached://[::1]:5".parse().unwrap();
         assert_eq!(address.resolve(), Ok(Endpoint::Inet("[::1]:5".parse().unwrap())));
         for text in [
@@ -187,6 +217,8 @@ mod tests {
             "memcached://:1",
             "memcached://x:port",
             "memcached://x:70000",
+            "fabric://",
+            "fabric://127.0.0.1?provider=sockets",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

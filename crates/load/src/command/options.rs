@@ -12,14 +12,15 @@ use crate::address::Address;
 use crate::command::search::Bound;
 use crate::command::sweep::Rates;
 use crate::parse;
-use crate::plan::Plan;
 use crate::plan::rate_profile::RateProfile;
+use crate::plan::{Plan, Reads};
 
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
-    /// Servers: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH,
-    /// redis://HOST:PORT, redis+unix:///PATH; connections go to them in turn
+    /// Servers: native://HOST:PORT, fabric://HOST:PORT?provider=PROVIDER, memcached://HOST:PORT,
+    /// memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT, redis+unix:///PATH; connections go to
+    /// them in turn
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     pub targets: Vec<Address>,
 
@@ -80,6 +81,9 @@ pub struct LoadOptions {
         help_heading = "Port"
     )]
     pub dpdk_args: Option<String>,
+    /// fabric: way of reading [default: innercache]
+    #[arg(long, value_name = "WAY", value_enum, help_heading = "Load")]
+    pub reads: Option<Reads>,
     /// Keys per GET
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub multiget: usize,
@@ -254,6 +258,7 @@ impl LoadOptions {
             adaptive_batch: self.adaptive,
             offload: !self.no_offload,
             port: None,
+            reads: self.reads,
             multiget: self.multiget,
             threads: self.threads,
             cpus: self.cpu.clone().unwrap_or_default(),
@@ -276,7 +281,7 @@ impl LoadOptions {
             expiry_s: self.expiry,
             fill: self.fill.is_some(),
             own_fill: self.fill == Some(FillBy::Own),
-            read_all: self.read_all,
+            read_all: self.read_all || self.reads == Some(Reads::OneSided),
             seed: self.seed,
             server_pid: self.server_pid,
         }

@@ -39,6 +39,9 @@ impl Plan {
                 "{first} and {other} speak different protocols: load them one after the other"
             ));
         }
+        if self.reads.is_some() && self.protocol() != Protocol::Fabric {
+            return Err(format!("--reads chooses among the ways of fabric://: {first} has one way"));
+        }
         if self.port.is_none() && self.connections < self.targets.len() {
             let targets = self.targets.len();
             return Err(format!("{targets} targets need at least --connections {targets}"));
@@ -201,6 +204,15 @@ mod tests {
         plan.check().unwrap();
         change(&mut plan);
         plan.check().unwrap_err()
+    }
+
+    #[test]
+    fn ways_of_reading_are_those_of_a_fabric() {
+        let mut plan = plan(&["fabric://127.0.0.1"]);
+        plan.reads = Some(crate::plan::Reads::TwoSided);
+        plan.check().unwrap();
+        plan.targets = vec!["native://127.0.0.1".parse().unwrap()];
+        assert!(plan.check().unwrap_err().contains("fabric://"));
     }
 
     #[test]

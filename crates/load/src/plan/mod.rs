@@ -39,6 +39,8 @@ pub struct Plan {
     /// Native protocol: a port around the kernel's network stack; each thread has a queue of it.
     #[serde(serialize_with = "as_port")]
     pub port: Option<BypassPort>,
+    /// Over a fabric: the way of reading.
+    pub reads: Option<Reads>,
     /// Keys per reading request.
     pub multiget: usize,
     /// Threads that send and receive.
@@ -87,6 +89,31 @@ pub struct Plan {
     pub server_pid: Option<u32>,
 }
 
+/// Ways of reading over a fabric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reads {
+    /// One-sided where the client knows the place of a value, otherwise by a message that tells it
+    #[default]
+    #[serde(rename = "innercache")]
+    #[value(name = "innercache")]
+    InnerCache,
+    /// The same after all items have been read once: for a server whose cache area holds everything
+    OneSided,
+    /// By messages only
+    TwoSided,
+}
+
+impl From<Reads> for micanite_client::Reads {
+    fn from(reads: Reads) -> Self {
+        match reads {
+            Reads::InnerCache => Self::InnerCache,
+            Reads::OneSided => Self::OneSided,
+            Reads::TwoSided => Self::TwoSided,
+        }
+    }
+}
+
 /// Requests in flight per connection that an open loop allows if nothing else is said.
 const OPEN_PIPELINE: usize = 1024;
 
@@ -105,6 +132,7 @@ impl Plan {
             adaptive_batch: false,
             offload: true,
             port: None,
+            reads: None,
             multiget: 1,
             threads: 1,
             cpus: Vec::new(),

@@ -1,5 +1,6 @@
 //! Results of a run.
 
+mod fabric;
 pub(crate) mod latency_chart;
 mod port;
 pub(crate) mod table;
@@ -9,11 +10,15 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::address::Protocol;
 use crate::plan::Plan;
+use crate::report::fabric::FabricReport;
 use crate::report::port::PortReport;
 use crate::run::latencies::{Class, Latencies};
 use crate::run::recorder::{Counts, Interval};
 use crate::run::worker::Outcome;
+
+pub(crate) use fabric::FabricTally;
 
 /// A thread that has something to do for more than this part of the time is a limit itself.
 const BUSY_RATIO_MAX: f64 = 0.9;
@@ -56,6 +61,8 @@ pub struct Report {
     pub ops_per_server_core_second: Option<f64>,
     /// The port around the kernel, if there was one.
     pub port: Option<PortReport>,
+    /// The fabric, if the target is one.
+    pub fabric: Option<FabricReport>,
     /// Load of the generator itself.
     pub generator: Generator,
     /// Each second from the start, warm-up included.
@@ -160,6 +167,7 @@ impl Latency {
 pub(crate) struct Total {
     pub counts: Counts,
     pub latencies: Latencies,
+    pub fabric: FabricTally,
     pub busy_ns: u64,
     /// Time at which the last thread ended.
     pub ended_ns: u64,
@@ -175,6 +183,7 @@ impl Total {
         let mut total = Self {
             counts: Counts::default(),
             latencies: Latencies::new(),
+            fabric: FabricTally::default(),
             busy_ns: 0,
             ended_ns: 0,
             late_requests: 0,
@@ -186,6 +195,7 @@ impl Total {
         for outcome in outcomes {
             total.counts += outcome.recorder.counts;
             total.latencies.add(&outcome.recorder.latencies);
+            total.fabric.add(&outcome.recorder.fabric);
             total.busy_ns += outcome.busy_ns;
             total.ended_ns = total.ended_ns.max(outcome.ended_ns);
             total.late_requests += outcome.lateness.requests;
@@ -245,6 +255,10 @@ impl Report {
                 .filter(|cpu_s| *cpu_s > 0.0)
                 .map(|cpu_s| operations / cpu_s),
             port: plan.port.as_ref().map(|port| PortReport::new(port, &counts.port)),
+            fabric: (plan.protocol() == Protocol::Fabric).then(|| {
+                let reads = plan.reads.unwrap_or_default();
+                FabricReport::new(reads, &total.fabric, &counts, &total.latencies)
+            }),
             generator: Generator {
                 busy_ratio: busy_s / (seconds * plan.threads as f64),
                 ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),

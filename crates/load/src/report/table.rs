@@ -42,6 +42,9 @@ pub(crate) fn run_text(report: &Report) -> String {
         row("port", format!("{}: {}", port.name, port.description));
         row("frames", port.line());
     }
+    if let Some(fabric) = &report.fabric {
+        fabric.rows().into_iter().for_each(|(name, value)| row(name, value));
+    }
     let generator = &report.generator;
     row(
         "generator",

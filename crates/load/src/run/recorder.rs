@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use micanite_client::PortCounters;
 use serde::Serialize;
 
+use crate::report::FabricTally;
 use crate::requests::held_updates::HeldUpdates;
 use crate::run::latencies::{Class, LATENCY_NS_MAX, Latencies, bounded};
 
@@ -35,6 +36,9 @@ pub struct Counts {
     #[serde(skip)]
     pub hits: u64,
     pub write_operations: u64,
+    /// Reading operations whose values were read one-sided.
+    #[serde(skip)]
+    pub one_sided: u64,
     /// Counts of the port around the kernel, in the whole run.
     #[serde(skip)]
     pub port: PortCounters,
@@ -56,6 +60,7 @@ impl AddAssign for Counts {
         self.read_operations += other.read_operations;
         self.hits += other.hits;
         self.write_operations += other.write_operations;
+        self.one_sided += other.one_sided;
         self.port += other.port;
         self.operations_in_window += other.operations_in_window;
     }
@@ -95,6 +100,8 @@ pub(crate) struct Recorder {
     window_ns: Range<u64>,
     pub counts: Counts,
     pub latencies: Latencies,
+    /// Counts of a client over a fabric.
+    pub fabric: FabricTally,
     interval: Interval,
     /// Equal latencies in a row (requests of one batch) are recorded together.
     repeated: Repeated,
@@ -124,6 +131,7 @@ impl Recorder {
             window_ns,
             counts: Counts::default(),
             latencies: Latencies::new(),
+            fabric: FabricTally::default(),
             interval: Interval::new(),
             repeated: Repeated::default(),
             resend: None,
@@ -156,6 +164,7 @@ impl Recorder {
             if answer.kind == Kind::Read {
                 self.counts.read_operations += operations;
                 self.counts.hits += u64::from(answer.hits);
+                self.counts.one_sided += u64::from(answer.one_sided);
             } else {
                 self.counts.write_operations += operations;
             }

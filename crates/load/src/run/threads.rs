@@ -19,8 +19,8 @@ use crate::run::wait::Claim;
 use crate::run::worker::{Outcome, Task, Worker};
 use crate::run::{fill_feed, shares};
 use crate::target::{
-    Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection, UdpConnection,
-    introduce_native, open, open_native, open_stream,
+    Checks, ClientConnection, Connection, Memcached, NativeLink, Redis, SplitConnection, StreamConnection,
+    UdpConnection, introduce_native, open, open_fabric, open_native, open_stream,
 };
 
 /// Threads are given this long to start.
@@ -104,7 +104,15 @@ impl Running<'_> {
             }),
             Protocol::Native => {
                 let links = self.links(places)?;
-                self.threads(links, &feed, watch, |link| NativeConnection::new(link, checks(), window))
+                self.threads(links, &feed, watch, |link| {
+                    ClientConnection::new(NativeLink::new(link), checks(), window)
+                })
+            }
+            Protocol::Fabric => {
+                let link = |_| open_fabric(plan, self.endpoints, self.timeout);
+                self.threads(each(places, link)?, &feed, watch, |link| {
+                    ClientConnection::new(link, checks(), window)
+                })
             }
         }
     }

@@ -118,6 +118,9 @@ impl<C: Connection> Worker<C> {
             if !worked {
                 let wake_ns = self.wake_ns();
                 let in_flight = self.in_flight();
+                // Without descriptors nothing would end the sleep.
+                let may_sleep = C::HAS_DESCRIPTORS || !in_flight;
+                let wake_ns = if may_sleep { wake_ns } else { now_ns };
                 self.waiter.idle(now_ns, self.worked_ns, wake_ns, in_flight);
             }
         }

@@ -3,6 +3,8 @@
 //! A new target implements [`Connection`] and gets an arm in `crate::run::threads`.
 
 mod buffered;
+mod client;
+mod fabric;
 mod in_flight;
 mod link;
 mod memcached;
@@ -23,9 +25,11 @@ use crate::run::clock::Clock;
 use crate::run::recorder::Recorder;
 
 pub(crate) use buffered::BufferedSocket;
+pub(crate) use client::ClientConnection;
+pub(crate) use fabric::open_fabric;
 pub(crate) use link::{introduce, open_link};
 pub(crate) use memcached::{Memcached, is_error};
-pub(crate) use native::{NativeConnection, introduce_native, open_native};
+pub(crate) use native::{NativeLink, introduce_native, open_native};
 pub(crate) use open::open_stream;
 pub(crate) use open::{Socket, open, server_version};
 pub(crate) use redis::Redis;
@@ -56,6 +60,8 @@ pub(crate) trait Connection {
     /// True if it has to be asked in every round, even if nothing arrives: it sends or resends by
     /// itself then.
     const RESTLESS: bool = false;
+    /// True if its descriptors tell when replies have come: a thread may sleep while it waits for them.
+    const HAS_DESCRIPTORS: bool = true;
 
     /// Returns how many requests can be handed over now.
     fn room(&self) -> usize;
