@@ -1,11 +1,12 @@
 //! Records of operations: kept in memory, or written to a pipe by a client process that may be killed.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::operation::{Action, Found, Operation};
+use super::operation::{Found, Operation};
 use crate::Result;
 
 /// Operation of a client on a key, or on all of them.
@@ -20,15 +21,17 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Record {
     Call(Entry),
+    /// The oldest call without a return has ended.
     Return {
         returned_ns: u64,
         found: Found,
         one_sided: bool,
     },
-    /// The last request was not sent.
-    NotSent,
-    /// A copy of the last request may take effect later.
-    LateCopy,
+    /// A copy of a request may take effect later than its reply.
+    LateCopy {
+        key: Option<u32>,
+        operation: Operation,
+    },
     /// A reply that no server may give.
     Wrong(String),
 }
@@ -40,6 +43,8 @@ pub(super) struct Journal {
     /// GETs that were answered by a one-sided read.
     pub one_sided: u64,
     pub wrong: Vec<String>,
+    /// Entries whose calls have no return yet.
+    pending: VecDeque<usize>,
 }
 
 /// Receiver of records.
@@ -56,15 +61,18 @@ pub(super) fn now_ns() -> Result<u64> {
 impl Recorder for Journal {
     fn record(&mut self, record: Record) -> Result<()> {
         match record {
-            Record::Call(entry) => self.entries.push(entry),
-            Record::NotSent => drop(self.entries.pop()),
-            Record::LateCopy => self.add_late_copy(),
+            Record::Call(entry) => {
+                self.pending.push_back(self.entries.len());
+                self.entries.push(entry);
+            }
+            Record::LateCopy { key, operation } => self.entries.push(Entry { key, operation }),
             Record::Wrong(what) => self.wrong.push(what),
             Record::Return { returned_ns, found, one_sided } => {
-                let last = self.entries.last_mut().ok_or("a return without a call")?;
-                last.operation.found = found;
+                let place = self.pending.pop_front().ok_or("a return without a call")?;
+                let operation = &mut self.entries[place].operation;
+                operation.found = found;
                 if found != Found::Unknown {
-                    last.operation.returned_ns = returned_ns;
+                    operation.returned_ns = returned_ns;
                 }
                 self.one_sided += u64::from(one_sided);
             }
@@ -74,18 +82,6 @@ impl Recorder for Journal {
 }
 
 impl Journal {
-    fn add_late_copy(&mut self) {
-        let Some(last) = self.entries.last().copied() else { return };
-        let copy = match last.operation.action {
-            Action::Set(value) => Action::LateCopy(Some(value)),
-            Action::Delete => Action::LateCopy(None),
-            _ => return,
-        };
-        let operation =
-            Operation { action: copy, found: Found::Unknown, returned_ns: u64::MAX, ..last.operation };
-        self.entries.push(Entry { operation, ..last });
-    }
-
     /// Reads the records of a client process, up to its end. A killed one may have cut off the last.
     pub fn read(&mut self, mut lines: impl BufRead) -> Result<()> {
         let mut line = String::new();

@@ -36,7 +36,8 @@ const REPLACEMENTS: u32 = 1 << 16;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// A port, as KIND=ADDRESS: text (TCP), udp (GETs alone) or native
+    /// A port, as KIND=ADDRESS: text (TCP), udp (GETs alone) or native; as KIND=fabric://..: one-sided (reads)
+    /// or two-sided
     #[arg(long = "port", required = true)]
     ports: Vec<PortName>,
     /// Clients of each port, each with a thread and a connection of its own
@@ -116,7 +117,7 @@ struct Histories {
 impl Histories {
     fn add(&mut self, kind: Kind, number: u32, journal: Journal) {
         for Entry { operation, .. } in &journal.entries {
-            if matches!(operation.action, Action::LateCopy(_)) {
+            if matches!(operation.action, Action::LateCopy(_)) || operation.found == Found::NotSent {
                 continue;
             }
             let described = operation.to_string();

@@ -45,6 +45,8 @@ pub(super) enum Found {
     Gone,
     /// No reply: it happened at any time after the call, or never.
     Unknown,
+    /// It never happened.
+    NotSent,
 }
 
 /// An operation with its times. All clocks are CLOCK_MONOTONIC of one machine.
@@ -88,6 +90,17 @@ pub(super) struct Step {
     pub optional: bool,
 }
 
+impl Action {
+    /// Returns what a copy of the request may do after its reply.
+    pub fn late_copy(self) -> Option<Self> {
+        match self {
+            Self::Set(value) => Some(Self::LateCopy(Some(value))),
+            Self::Delete => Some(Self::LateCopy(None)),
+            _ => None,
+        }
+    }
+}
+
 impl Operation {
     /// Returns the model's step; none, if the reply says nothing.
     pub fn step(&self) -> Option<Step> {
@@ -96,6 +109,7 @@ impl Operation {
         let certain = |requires, leaves| Some(Step { requires, leaves, optional: false });
         let optional = |requires, leaves| Some(Step { requires, leaves, optional: true });
         match (self.action, self.found) {
+            (_, Found::NotSent) => None,
             (Action::Loss, _) => optional(R::Present, L::Absent),
             (Action::LateCopy(None), _) => optional(R::Nothing, L::Absent),
             (Action::LateCopy(Some(value)), _) => optional(R::Nothing, L::Value(value)),

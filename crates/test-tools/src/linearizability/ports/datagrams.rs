@@ -51,7 +51,10 @@ impl Datagrams {
 }
 
 impl Port for Datagrams {
-    fn call(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+    fn call(&mut self, requests: &[Request<'_>], replies: &mut [Reply]) -> Outcome {
+        let ([request], [reply]) = (requests, replies) else {
+            return Err(Failure::Wrong("this port takes one request at a time".to_owned()));
+        };
         self.number = self.number.wrapping_add(1);
         let header = [&self.number.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0]].concat();
         let datagram = [&header, &b"get "[..], request.name, b"\r\n"].concat();

@@ -1,4 +1,4 @@
-//! Ports of a server, each with one operation at a time.
+//! Ports of a server.
 
 mod datagrams;
 mod native;
@@ -7,8 +7,10 @@ mod text;
 use std::fmt;
 use std::str::FromStr;
 
+use micanite_client::{Link, Reads};
 use serde::Serialize;
 
+use self::native::Native;
 use super::operation::{Action, Found};
 
 /// Protocol of a client.
@@ -21,6 +23,10 @@ pub(super) enum Kind {
     Udp,
     /// The native protocol over UDP.
     Native,
+    /// The native protocol over a fabric, with one-sided reads.
+    OneSided,
+    /// The same, without them.
+    TwoSided,
 }
 
 /// A port, as the command line names it: `KIND=ADDRESS`.
@@ -43,7 +49,7 @@ pub(super) struct Request<'a> {
     pub wants_unique: bool,
 }
 
-/// Reply to a request. The caller keeps it for the next one.
+/// Reply to a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reply {
     /// None: a value was found, `value` has it.
@@ -57,12 +63,10 @@ pub(super) struct Reply {
     pub one_sided: bool,
 }
 
-/// Reason why there is no reply.
+/// Reason why there are no replies.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The request was not sent.
-    NotSent(String),
-    /// The port is to be opened again; the request may take effect.
+    /// The port is to be opened again; the requests may take effect.
     Lost,
     /// The server replied something else than its protocol allows.
     Wrong(String),
@@ -72,17 +76,27 @@ pub(super) type Outcome = Result<(), Failure>;
 
 /// A port that is open.
 pub(super) trait Port {
-    /// Executes a request.
-    fn call(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome;
+    /// Executes requests, which may overtake each other. The replies are empty before.
+    fn call(&mut self, requests: &[Request<'_>], replies: &mut [Reply]) -> Outcome;
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Text, "text"), (Self::Udp, "udp"), (Self::Native, "native")];
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Text, "text"),
+        (Self::Udp, "udp"),
+        (Self::Native, "native"),
+        (Self::OneSided, "one-sided"),
+        (Self::TwoSided, "two-sided"),
+    ];
 
     /// Returns whether the port takes nothing but GETs.
     pub fn reads_only(self) -> bool {
         self == Self::Udp
+    }
+
+    /// Returns whether a client sends several requests together.
+    pub fn bursts(self) -> bool {
+        !matches!(self, Self::Text | Self::Udp)
     }
 
     /// Returns whether the port takes flush_all.
@@ -94,7 +108,7 @@ impl Kind {
     pub fn value_bytes_max(self) -> usize {
         match self {
             Self::Native => 1024,
-            Self::Text | Self::Udp => usize::MAX,
+            _ => usize::MAX,
         }
     }
 }
@@ -112,7 +126,8 @@ impl FromStr for PortName {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, address) = text.split_once('=').ok_or("a port is KIND=ADDRESS")?;
         let known = Kind::ALL.iter().find(|(_, name)| *name == kind);
-        let (kind, _) = known.ok_or_else(|| format!("{kind} is none of text, udp, native"))?;
+        let (kind, _) =
+            known.ok_or_else(|| format!("{kind} is none of text, udp, native, one-sided, two-sided"))?;
         Ok(Self { kind: *kind, address: address.to_owned() })
     }
 }
@@ -129,16 +144,9 @@ impl PortName {
         Ok(match self.kind {
             Kind::Text => Box::new(text::Text::open(self.address.parse()?)?),
             Kind::Udp => Box::new(datagrams::Datagrams::open(self.address.parse()?)?),
-            Kind::Native => Box::new(native::Native::open(&self.address)?),
+            Kind::Native => Box::new(Native::<Link>::open(&self.address)?),
+            Kind::OneSided => Box::new(Native::open_fabric(&self.address, Reads::InnerCache)?),
+            Kind::TwoSided => Box::new(Native::open_fabric(&self.address, Reads::TwoSided)?),
         })
-    }
-}
-
-impl Reply {
-    /// Forgets the last reply.
-    pub fn clear(&mut self) {
-        self.value.clear();
-        (self.found, self.flags, self.unique) = (None, 0, 0);
-        (self.resent, self.one_sided) = (false, false);
     }
 }

@@ -1,7 +1,10 @@
-//! The native protocol.
+//! The native protocol, over UDP and over a fabric.
+
+use std::io;
 
 use micanite_client::{
-    Completion, Link, Operation, Options, Outcome as Ended, ServerAddress, SubmitError, UdpOptions,
+    Completion, FabricLink, FabricOptions, FabricUrl, Link, Operation, Options, Outcome as Ended, Reads,
+    ServerAddress, SubmitError, UdpOptions,
 };
 
 use super::{Failure, Outcome, Port, Reply, Request};
@@ -13,12 +16,66 @@ const MS: u64 = 1_000_000;
 const RESEND_NS: u64 = 500 * MS;
 const DEADLINE_NS: u64 = 5_000 * MS;
 
-pub(super) struct Native {
-    link: Link,
+/// Longest wait in one call: links say by their completions what is over.
+const WAIT_NS: u64 = 100 * MS;
+
+/// A non-blocking client.
+pub(super) trait Connection {
+    fn submit(&mut self, operation: &Operation<'_>, token: u64) -> std::result::Result<(), SubmitError>;
+    fn poll(&mut self, sink: impl FnMut(Completion<'_>)) -> io::Result<usize>;
+    fn wait(&mut self) -> io::Result<()>;
+}
+
+impl Connection for Link {
+    fn submit(&mut self, operation: &Operation<'_>, token: u64) -> std::result::Result<(), SubmitError> {
+        Self::submit(self, self.now_ns(), operation, token)?;
+        self.flush();
+        Ok(())
+    }
+
+    fn poll(&mut self, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        Self::poll(self, self.now_ns(), sink)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Self::wait(self, WAIT_NS)
+    }
+}
+
+impl Connection for FabricLink {
+    fn submit(&mut self, operation: &Operation<'_>, token: u64) -> std::result::Result<(), SubmitError> {
+        Self::submit(self, self.now_ns(), operation, token)?;
+        self.flush();
+        Ok(())
+    }
+
+    fn poll(&mut self, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        Self::poll(self, self.now_ns(), sink)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Self::wait(self, WAIT_NS)
+    }
+}
+
+pub(super) struct Native<L> {
+    link: L,
     token: u64,
 }
 
-impl Native {
+impl Native<FabricLink> {
+    pub fn open_fabric(server: &str, reads: Reads) -> Result<Self> {
+        let options = FabricOptions {
+            reads,
+            deadline_ns: DEADLINE_NS,
+            dead_for_ns: 100 * MS,
+            ..FabricOptions::default()
+        };
+        Ok(Self { link: FabricLink::connect(&[FabricUrl::parse(server)?], &options)?, token: 0 })
+    }
+}
+
+impl Native<Link> {
     pub fn open(server: &str) -> Result<Self> {
         let options = Options {
             deadline_ns: DEADLINE_NS,
@@ -51,6 +108,7 @@ pub(super) fn operation<'a>(request: &Request<'a>) -> Operation<'a> {
 /// Translates a completion.
 pub(super) fn read(completion: &Completion<'_>, action: Action, reply: &mut Reply) -> Outcome {
     reply.resent = completion.resent;
+    reply.one_sided = completion.one_sided;
     reply.found = Some(match (completion.outcome, action) {
         (Ended::Ok, Action::Get) => {
             reply.value.extend(completion.value);
@@ -71,33 +129,39 @@ pub(super) fn read(completion: &Completion<'_>, action: Action, reply: &mut Repl
     Ok(())
 }
 
-impl Port for Native {
-    fn call(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+impl<L: Connection> Port for Native<L> {
+    fn call(&mut self, requests: &[Request<'_>], replies: &mut [Reply]) -> Outcome {
         let lost = |_| Failure::Lost;
-        self.token += 1;
-        match self.link.submit(self.link.now_ns(), &operation(request), self.token) {
-            Ok(()) => self.link.flush(),
-            Err(error @ (SubmitError::Full | SubmitError::ServerDown { .. })) => {
-                // The link looks for the server meanwhile.
-                self.link.poll(self.link.now_ns(), |_| {}).map_err(lost)?;
-                return Err(Failure::NotSent(format!("{error:?}")));
+        let first = self.token;
+        self.token += requests.len() as u64;
+        let mut pending = requests.len();
+        for ((token, request), reply) in (first..).zip(requests).zip(&mut *replies) {
+            match self.link.submit(&operation(request), token) {
+                Ok(()) => {}
+                Err(SubmitError::Full | SubmitError::ServerDown { .. }) => {
+                    reply.found = Some(Found::NotSent);
+                    pending -= 1;
+                }
+                Err(error) => return Err(Failure::Wrong(format!("{error:?}"))),
             }
-            Err(error) => return Err(Failure::Wrong(format!("{error:?}"))),
         }
-        let mut outcome = None;
+        let mut outcome = Ok(());
         loop {
-            let token = self.token;
+            // A link that sends nothing looks for its server meanwhile.
             self.link
-                .poll(self.link.now_ns(), |completion| {
-                    if completion.token == token {
-                        outcome = Some(read(&completion, request.action, reply));
+                .poll(|completion| {
+                    let Some(place) = completion.token.checked_sub(first) else { return };
+                    let (request, reply) = (&requests[place as usize], &mut replies[place as usize]);
+                    pending -= 1;
+                    if let Err(wrong) = read(&completion, request.action, reply) {
+                        outcome = Err(wrong);
                     }
                 })
                 .map_err(lost)?;
-            if let Some(outcome) = outcome {
+            if pending == 0 {
                 return outcome;
             }
-            self.link.wait(u64::MAX).map_err(lost)?;
+            self.link.wait().map_err(lost)?;
         }
     }
 }

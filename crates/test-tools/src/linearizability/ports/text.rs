@@ -80,7 +80,10 @@ fn lost(_: std::io::Error) -> Failure {
 }
 
 impl Port for Text {
-    fn call(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome {
+    fn call(&mut self, requests: &[Request<'_>], replies: &mut [Reply]) -> Outcome {
+        let ([request], [reply]) = (requests, replies) else {
+            return Err(Failure::Wrong("this port takes one request at a time".to_owned()));
+        };
         self.write(request);
         self.stream.get_mut().write_all(&self.request).map_err(lost)?;
         let line = self.line().map_err(lost)?;
