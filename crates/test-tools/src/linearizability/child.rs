@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use super::Options;
 use super::client::Client;
 use super::journal::{Journal, Pipe};
@@ -36,6 +39,14 @@ fn spawn(name: &PortName, options: &Options, number: u32) -> Result<Child> {
     Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 
+/// Waits, at most until the end.
+fn wait(ms: u64, ended: &AtomicBool) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(ms) && !ended.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Starts client processes and kills them, one after the other. Returns a journal of each, the first empty:
 /// nobody killed it.
 pub(super) fn run_killed(
@@ -53,9 +64,13 @@ pub(super) fn run_killed(
             let read = journal.read(BufReader::new(output)).map_err(|error| error.to_string());
             read.map(|()| journal)
         });
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(options.kill_ms) && !ended.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(2));
+        wait(options.kill_ms, ended);
+        if options.stop_ms > 0 {
+            let process = Pid::from_raw(child.id() as i32);
+            kill(process, Signal::SIGSTOP)?;
+            wait(options.stop_ms, ended);
+            kill(process, Signal::SIGCONT)?;
+            wait(options.kill_ms, ended);
         }
         child.kill()?;
         child.wait()?;

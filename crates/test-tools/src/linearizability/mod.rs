@@ -36,8 +36,8 @@ const REPLACEMENTS: u32 = 1 << 16;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// A port, as KIND=ADDRESS: text (TCP), udp (GETs alone) or native; as KIND=fabric://..: one-sided (reads)
-    /// or two-sided
+    /// A port, as KIND=ADDRESS: text (TCP), udp (GETs alone) or native; or as KIND=fabric://..: one-sided
+    /// (reads) or two-sided
     #[arg(long = "port", required = true)]
     ports: Vec<PortName>,
     /// Clients of each port, each with a thread and a connection of its own
@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Time between two kills
     #[arg(long, default_value_t = 300)]
     kill_ms: u64,
+    /// Time for which such a process stands still before it goes on until it is killed; 0: it does not
+    #[arg(long, default_value_t = 0)]
+    stop_ms: u64,
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Keys that all of them use
