@@ -9,12 +9,12 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_LIBFABRIC").is_none() {
         return;
     }
-    for source in ["fabric.h", "fabric.c"] {
+    for source in ["fabric.h", "internal.h", "fabric.c", "transfers.c"] {
         println!("cargo:rerun-if-changed=shims/{source}");
     }
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
     let mut build = cc::Build::new();
-    build.file("shims/fabric.c").opt_level(2).warnings(true).extra_warnings(true);
+    build.files(["shims/fabric.c", "shims/transfers.c"]).opt_level(2).warnings(true).extra_warnings(true);
     if std::env::var_os("CARGO_FEATURE_TESTING").is_some() {
         build.define("MICANITE_FABRIC_TESTING", None);
     }

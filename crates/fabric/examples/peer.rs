@@ -1,6 +1,7 @@
 //! The other process of the tests: a server that answers messages, and has an area to read.
 //!
-//! `peer ADDRESS` prints its full address, then serves until its standard input ends. Messages:
+//! `peer ADDRESS [PEERS]` prints its full address, then serves until its standard input ends. It keeps the
+//! addresses of so many peers. Messages:
 //!
 //! | message | reply |
 //! |---|---|
@@ -8,6 +9,8 @@
 //! | `away` | `leaving`; then it stays out of the library until a line arrives on its standard input |
 //! | `close` | `closed`, after it has closed the area |
 //! | `forget` | `forgotten`; the sender is a stranger from then on |
+//! | `tag T` | `posted`; from then on messages with tag T go back with tag T + 1 |
+//! | `cancel T` | `cancelled`, when the buffer for tag T has returned |
 //! | `check` | `same` or `changed`: the contents of the area |
 //! | anything else | the same bytes |
 
@@ -18,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use micanite_fabric::{
-    Area, Buffer, Completions, Endpoint, EndpointOptions, Error, FabricAddress, Operation, Peer,
+    Area, Buffer, Completion, Completions, Endpoint, EndpointOptions, Error, FabricAddress, Operation, Peer,
 };
 use micanite_memory::Region;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -35,14 +38,21 @@ struct Server {
     area: Option<Area>,
     region: Arc<Region>,
     spare: Vec<Buffer>,
-    replies: VecDeque<(Peer, Vec<u8>)>,
+    /// With their tags.
+    replies: VecDeque<(Peer, Vec<u8>, Option<u64>)>,
+    /// Peers that wait for the end of a receive, by its token, the tag.
+    cancelled: Vec<(u64, Peer)>,
     /// It leaves the library when the replies are sent.
     leaves: bool,
 }
 
 fn main() {
     let address: FabricAddress = std::env::args().nth(1).expect("peer ADDRESS").parse().unwrap();
-    let endpoint = Endpoint::listen(&address, &EndpointOptions::default()).unwrap();
+    let mut options = EndpointOptions::default();
+    if let Some(peers) = std::env::args().nth(2) {
+        options.peers_max = peers.parse().unwrap();
+    }
+    let endpoint = Endpoint::listen(&address, &options).unwrap();
     let region = Arc::new(Region::private(AREA_BYTES).unwrap());
     for word in 0..region.words() {
         region.word(word).store(word as u64, Ordering::Relaxed);
@@ -50,7 +60,8 @@ fn main() {
     let area = Some(endpoint.area(Arc::clone(&region)).unwrap());
     let spare = (0..RECEIVES).map(|_| endpoint.buffer(MESSAGE_BYTES_MAX).unwrap()).collect();
     let full = FabricAddress { port: endpoint.port(), ..address };
-    let mut server = Server { endpoint, area, region, spare, replies: VecDeque::new(), leaves: false };
+    let (replies, cancelled) = (VecDeque::new(), Vec::new());
+    let mut server = Server { endpoint, area, region, spare, replies, cancelled, leaves: false };
     for _ in 0..RECEIVES {
         let buffer = server.endpoint.buffer(MESSAGE_BYTES_MAX).unwrap();
         server.endpoint.receive(buffer, 0).unwrap();
@@ -73,11 +84,18 @@ impl Server {
                     Operation::Receive | Operation::Greeting => {
                         if let (Ok(bytes), Some(peer)) = (completion.result, completion.peer) {
                             let is_greeting = completion.operation == Operation::Greeting;
-                            let reply = self.reply(&completion.buffer[..bytes], is_greeting);
-                            self.replies.push_back((peer, reply));
+                            let message = &completion.buffer[..bytes];
+                            match self.tag(message, peer) {
+                                true => {}
+                                false => {
+                                    let reply = self.reply(message, is_greeting);
+                                    self.replies.push_back((peer, reply, None));
+                                }
+                            }
                         }
                         self.endpoint.receive(completion.buffer, 0).unwrap();
                     }
+                    Operation::ReceiveTagged => self.tagged(completion),
                     _ => self.spare.push(completion.buffer),
                 }
             }
@@ -91,6 +109,44 @@ impl Server {
             } else if is_idle && is_done {
                 self.sleep();
             }
+        }
+    }
+
+    /// Executes what concerns tags; returns false for other messages.
+    fn tag(&mut self, message: &[u8], peer: Peer) -> bool {
+        let Ok(text) = std::str::from_utf8(message) else {
+            return false;
+        };
+        match text.split_once(' ').map(|(word, tag)| (word, tag.parse::<u64>())) {
+            Some(("tag", Ok(tag))) => {
+                let buffer = self.endpoint.buffer(MESSAGE_BYTES_MAX).unwrap();
+                self.endpoint.receive_tagged(buffer, tag, tag).unwrap();
+                self.replies.push_back((peer, b"posted".to_vec(), None));
+            }
+            Some(("cancel", Ok(tag))) => {
+                assert_eq!(self.endpoint.cancel(tag), 1);
+                self.cancelled.push((tag, peer));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sends a message with a tag back, or tells that its buffer has returned.
+    fn tagged(&mut self, completion: Completion) {
+        let tag = completion.token;
+        match (completion.result, completion.peer) {
+            (Ok(bytes), Some(peer)) => {
+                let message = completion.buffer[..bytes].to_vec();
+                self.replies.push_back((peer, message, Some(tag + 1)));
+                self.endpoint.receive_tagged(completion.buffer, tag, tag).unwrap();
+            }
+            (Err(Error::Cancelled), _) => {
+                let at = self.cancelled.iter().position(|(cancelled, _)| *cancelled == tag).unwrap();
+                let (_, peer) = self.cancelled.remove(at);
+                self.replies.push_back((peer, b"cancelled".to_vec(), None));
+            }
+            (result, peer) => eprintln!("peer: tag {tag}: {result:?} of {peer:?}"),
         }
     }
 
@@ -119,12 +175,16 @@ impl Server {
     }
 
     fn send(&mut self) {
-        while let Some((peer, reply)) = self.replies.pop_front() {
+        while let Some((peer, reply, tag)) = self.replies.pop_front() {
             let Some(mut buffer) = self.spare.pop() else {
-                return self.replies.push_front((peer, reply));
+                return self.replies.push_front((peer, reply, tag));
             };
             buffer[..reply.len()].copy_from_slice(&reply);
-            let Err(unposted) = self.endpoint.send(peer, buffer, reply.len(), 0) else {
+            let sent = match tag {
+                Some(tag) => self.endpoint.send_tagged(peer, buffer, reply.len(), tag, 0),
+                None => self.endpoint.send(peer, buffer, reply.len(), 0),
+            };
+            let Err(unposted) = sent else {
                 if reply == FORGOTTEN {
                     self.endpoint.forget(peer);
                 }
@@ -132,7 +192,7 @@ impl Server {
             };
             self.spare.push(unposted.buffer);
             match unposted.error {
-                Error::Busy => return self.replies.push_front((peer, reply)),
+                Error::Busy => return self.replies.push_front((peer, reply, tag)),
                 error => eprintln!("peer: reply: {error}"),
             }
         }

@@ -18,9 +18,11 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "internal.h"
 
 #define API FI_VERSION(1, 17)
 #define LIBRARY "libfabric.so.1"
+#define PEERS_AT_FIRST 1024
 #define MR_MODES (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
 static struct {
@@ -45,14 +47,12 @@ static char load_error[256];
 static void load(void)
 {
 	struct sigaction before[NSIG] = {0};
+	struct fi_info *info = NULL;
 	void *handle;
 
 	for (int number = 1; number < NSIG; number++)
 		sigaction(number, NULL, &before[number]);
 	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	/* Restores the program's handlers. A signal whose handler cannot be read cannot be set, either. */
-	for (int number = 1; number < NSIG; number++)
-		sigaction(number, &before[number], NULL);
 	for (size_t i = 0; handle != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
 		void *function = dlsym(handle, functions[i].name);
 
@@ -62,6 +62,12 @@ static void load(void)
 	}
 	if (handle == NULL)
 		snprintf(load_error, sizeof(load_error), "%s", dlerror());
+	/* The first call initializes the providers, some of which set handlers. Its result does not matter. */
+	if (load_error[0] == '\0' && library.getinfo(API, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &info) == 0)
+		library.freeinfo(info);
+	/* Restores the program's handlers. A signal whose handler cannot be read cannot be set, either. */
+	for (int number = 1; number < NSIG; number++)
+		sigaction(number, &before[number], NULL);
 }
 
 const char *micanite_fabric_load(void)
@@ -69,18 +75,6 @@ const char *micanite_fabric_load(void)
 	pthread_once(&loaded, load);
 	return load_error[0] != '\0' ? load_error : NULL;
 }
-
-struct micanite_fabric {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-	uint32_t transfers_max;
-	/* One per transfer: some providers keep their own state there. */
-	struct fi_context2 contexts[];
-};
 
 uint32_t micanite_fabric_version(void)
 {
@@ -98,7 +92,7 @@ static struct fi_info *hints_for(const char *provider, int progresses, int write
 
 	if (hints == NULL)
 		return NULL;
-	hints->caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_REMOTE_READ | FI_SOURCE;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_REMOTE_READ | FI_SOURCE;
 	if (writes)
 		hints->caps |= FI_WRITE;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -163,7 +157,11 @@ static int open_queue(const struct micanite_fabric_options *options, struct mica
 
 static int open_addresses(const struct micanite_fabric_options *options, struct micanite_fabric *fabric)
 {
-	struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = options->peers_max};
+	/* Providers allocate for so many at once, and grow, except those whose own limit it is. */
+	struct fi_av_attr attributes = {
+		.type = FI_AV_TABLE,
+		.count = options->peers_max < PEERS_AT_FIRST ? options->peers_max : PEERS_AT_FIRST,
+	};
 
 	return fi_av_open(fabric->domain, &attributes, &fabric->av, NULL);
 }
@@ -185,6 +183,7 @@ static int describe(const struct micanite_fabric_options *options, struct micani
 
 	facts->name_bytes = (uint32_t)bytes;
 	facts->message_bytes_max = fabric->info->ep_attr->max_msg_size;
+	facts->ranges_max = (uint32_t)fabric->info->tx_attr->rma_iov_limit;
 	if (result != 0 || options->listens)
 		return result;
 	if (fabric->info->dest_addr == NULL)
@@ -277,6 +276,11 @@ int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uin
 	return inserted == 1 ? 0 : FI_EADDRNOTAVAIL;
 }
 
+int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer)
+{
+	return -fi_av_remove(fabric->av, &peer, 1, 0);
+}
+
 int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_t bytes, int is_remote,
 			     uint64_t wanted_key, struct micanite_fabric_registration *registration)
 {
@@ -297,97 +301,4 @@ int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_
 int micanite_fabric_unregister(struct micanite_fabric_memory *memory)
 {
 	return -fi_close(&((struct fid_mr *)memory)->fid);
-}
-
-static void *descriptor_of(struct micanite_fabric_memory *memory)
-{
-	return fi_mr_desc((struct fid_mr *)memory);
-}
-
-int micanite_fabric_receive(struct micanite_fabric *fabric, uint32_t slot,
-			    struct micanite_fabric_memory *registered, void *memory, size_t bytes)
-{
-	return -(int)fi_recv(fabric->ep, memory, bytes, descriptor_of(registered), FI_ADDR_UNSPEC,
-			     &fabric->contexts[slot]);
-}
-
-int micanite_fabric_send(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
-			 struct micanite_fabric_memory *registered, const void *memory, size_t bytes)
-{
-	return -(int)fi_send(fabric->ep, memory, bytes, descriptor_of(registered), peer,
-			     &fabric->contexts[slot]);
-}
-
-int micanite_fabric_read(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
-			 struct micanite_fabric_memory *registered, void *memory, size_t bytes,
-			 uint64_t from, uint64_t key)
-{
-	return -(int)fi_read(fabric->ep, memory, bytes, descriptor_of(registered), peer, from, key,
-			     &fabric->contexts[slot]);
-}
-
-#ifdef MICANITE_FABRIC_TESTING
-int micanite_fabric_write(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
-			  struct micanite_fabric_memory *registered, const void *memory, size_t bytes,
-			  uint64_t to, uint64_t key)
-{
-	return -(int)fi_write(fabric->ep, memory, bytes, descriptor_of(registered), peer, to, key,
-			      &fabric->contexts[slot]);
-}
-#endif
-
-static uint32_t slot_of(const struct micanite_fabric *fabric, const void *context)
-{
-	uintptr_t first = (uintptr_t)fabric->contexts;
-	uintptr_t place = (uintptr_t)context;
-	size_t slot = (place - first) / sizeof(fabric->contexts[0]);
-
-	if (place < first || slot >= fabric->transfers_max)
-		return UINT32_MAX;
-	return (uint32_t)slot;
-}
-
-static int poll_error(struct micanite_fabric *fabric, struct micanite_fabric_completion *completion)
-{
-	struct fi_cq_err_entry entry = {0};
-	ssize_t result = fi_cq_readerr(fabric->cq, &entry, 0);
-
-	if (result == -FI_EAGAIN)
-		return 0;
-	if (result != 1)
-		return result < 0 ? (int)result : -FI_EIO;
-	completion->slot = slot_of(fabric, entry.op_context);
-	/* shm reports errors as negative numbers. */
-	completion->error = entry.err != 0 ? abs(entry.err) : FI_EOTHER;
-	completion->bytes = 0;
-	completion->peer = FI_ADDR_NOTAVAIL;
-	return 1;
-}
-
-int micanite_fabric_poll(struct micanite_fabric *fabric, struct micanite_fabric_completion *completions,
-			 uint32_t count_max)
-{
-	struct fi_cq_data_entry entries[MICANITE_FABRIC_BATCH];
-	fi_addr_t peers[MICANITE_FABRIC_BATCH];
-	uint32_t room = count_max < MICANITE_FABRIC_BATCH ? count_max : MICANITE_FABRIC_BATCH;
-	ssize_t count = fi_cq_readfrom(fabric->cq, entries, room, peers);
-
-	if (count == -FI_EAGAIN)
-		return 0;
-	if (count == -FI_EAVAIL)
-		return poll_error(fabric, completions);
-	for (ssize_t i = 0; i < count; i++) {
-		completions[i].slot = slot_of(fabric, entries[i].op_context);
-		completions[i].error = 0;
-		completions[i].bytes = entries[i].len;
-		completions[i].peer = peers[i];
-	}
-	return (int)count;
-}
-
-int micanite_fabric_may_sleep(struct micanite_fabric *fabric)
-{
-	struct fid *queue = &fabric->cq->fid;
-
-	return -fi_trywait(fabric->fabric, &queue, 1);
 }

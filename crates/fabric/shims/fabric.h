@@ -28,6 +28,8 @@ struct micanite_fabric_facts {
 	uint64_t message_bytes_max;
 	int32_t descriptor; /* -1: none */
 	uint32_t name_bytes;
+	uint32_t ranges_max; /* of a remote read */
+	uint32_t zero;
 	uint8_t name[MICANITE_FABRIC_NAME_BYTES]; /* of the endpoint, for others */
 };
 
@@ -59,6 +61,7 @@ int micanite_fabric_shut(struct micanite_fabric *fabric);
 void micanite_fabric_close(struct micanite_fabric *fabric);
 
 int micanite_fabric_insert(struct micanite_fabric *fabric, const void *name, uint64_t *peer);
+int micanite_fabric_remove(struct micanite_fabric *fabric, uint64_t peer);
 
 int micanite_fabric_register(struct micanite_fabric *fabric, void *memory, size_t bytes, int is_remote,
 			     uint64_t wanted_key, struct micanite_fabric_registration *registration);
@@ -68,9 +71,21 @@ int micanite_fabric_receive(struct micanite_fabric *fabric, uint32_t slot,
 			    struct micanite_fabric_memory *registered, void *memory, size_t bytes);
 int micanite_fabric_send(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
 			 struct micanite_fabric_memory *registered, const void *memory, size_t bytes);
+int micanite_fabric_receive_tagged(struct micanite_fabric *fabric, uint32_t slot,
+				   struct micanite_fabric_memory *registered, void *memory, size_t bytes,
+				   uint64_t tag);
+int micanite_fabric_send_tagged(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
+				struct micanite_fabric_memory *registered, const void *memory, size_t bytes,
+				uint64_t tag);
+/* Asks for the end of a receive, which completes with FI_ECANCELED, or as if this was not called. */
+int micanite_fabric_cancel(struct micanite_fabric *fabric, uint32_t slot);
 int micanite_fabric_read(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
 			 struct micanite_fabric_memory *registered, void *memory, size_t bytes,
 			 uint64_t from, uint64_t key);
+/* Reads two ranges, one behind the other in memory. */
+int micanite_fabric_read_two(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
+			     struct micanite_fabric_memory *registered, void *memory, const uint64_t from[2],
+			     const size_t bytes[2], uint64_t key);
 #ifdef MICANITE_FABRIC_TESTING
 int micanite_fabric_write(struct micanite_fabric *fabric, uint32_t slot, uint64_t peer,
 			  struct micanite_fabric_memory *registered, const void *memory, size_t bytes,

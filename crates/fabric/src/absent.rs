@@ -80,6 +80,18 @@ impl Domain {
 
     /// # Safety
     /// There is no value of this type.
+    pub(crate) unsafe fn remove(&self, _: u64) -> Result<(), Error> {
+        match *self {}
+    }
+
+    /// # Safety
+    /// There is no value of this type.
+    pub(crate) unsafe fn cancel(&self, _: u32) {
+        match *self {}
+    }
+
+    /// # Safety
+    /// There is no value of this type.
     pub(crate) unsafe fn start(&self, _: u32, _: Place<'_>, _: Action) -> Result<(), Error> {
         match *self {}
     }

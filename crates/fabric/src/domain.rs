@@ -14,11 +14,12 @@ use crate::limits::{BATCH, NAME_BYTES_MAX};
 use crate::memory::Place;
 use crate::provider::{Addressing, Provider};
 use crate::shim::{
-    ShimCompletion, ShimFabric, ShimFacts, ShimMemory, ShimOptions, ShimRegistration, micanite_fabric_close,
-    micanite_fabric_error, micanite_fabric_insert, micanite_fabric_load, micanite_fabric_may_sleep,
-    micanite_fabric_open, micanite_fabric_poll, micanite_fabric_probe, micanite_fabric_read,
-    micanite_fabric_receive, micanite_fabric_register, micanite_fabric_send, micanite_fabric_shut,
-    micanite_fabric_unregister, micanite_fabric_version,
+    ShimCompletion, ShimFabric, ShimFacts, ShimMemory, ShimOptions, ShimRegistration, micanite_fabric_cancel,
+    micanite_fabric_close, micanite_fabric_error, micanite_fabric_insert, micanite_fabric_load,
+    micanite_fabric_may_sleep, micanite_fabric_open, micanite_fabric_poll, micanite_fabric_probe,
+    micanite_fabric_read, micanite_fabric_read_two, micanite_fabric_receive, micanite_fabric_receive_tagged,
+    micanite_fabric_register, micanite_fabric_remove, micanite_fabric_send, micanite_fabric_send_tagged,
+    micanite_fabric_shut, micanite_fabric_unregister, micanite_fabric_version,
 };
 use crate::transfer::{Action, EndpointOptions};
 
@@ -114,6 +115,8 @@ impl Domain {
             message_bytes_max: 0,
             descriptor: -1,
             name_bytes: 0,
+            ranges_max: 0,
+            zero: 0,
             name: [0; NAME_BYTES_MAX],
         };
         let mut fabric = std::ptr::null_mut();
@@ -138,6 +141,7 @@ impl Domain {
             name: facts.name[..(facts.name_bytes as usize).min(NAME_BYTES_MAX)].to_vec(),
             server: (!listens).then_some(facts.server),
             message_bytes_max: facts.message_bytes_max,
+            ranges_max: facts.ranges_max,
         })
     }
 
@@ -209,6 +213,29 @@ impl Domain {
         if result == 0 { Ok(peer) } else { Err(Error::from_number(result)) }
     }
 
+    /// Removes an address. Its place may be given to another one.
+    ///
+    /// # Safety
+    /// The place has an address, and no transfer to it is under way. Only the owner of the endpoint calls
+    /// this, before it is shut.
+    pub(crate) unsafe fn remove(&self, place: u64) -> Result<(), Error> {
+        // SAFETY: as the caller says; the endpoint is open.
+        match unsafe { micanite_fabric_remove(self.fabric.as_ptr(), place) } {
+            0 => Ok(()),
+            number => Err(Error::from_number(number)),
+        }
+    }
+
+    /// Asks for the end of a receive, which completes in any case. If it was too late, or the provider cannot
+    /// do this, it completes as it would have otherwise.
+    ///
+    /// # Safety
+    /// The slot is below `transfers_max`. Only the owner of the endpoint calls this, before it is shut.
+    pub(crate) unsafe fn cancel(&self, slot: u32) {
+        // SAFETY: as the caller says; the endpoint is open.
+        let _ = unsafe { micanite_fabric_cancel(self.fabric.as_ptr(), slot) };
+    }
+
     /// Starts a transfer.
     ///
     /// # Safety
@@ -222,13 +249,28 @@ impl Domain {
             // SAFETY: as the caller says.
             Action::Receive => unsafe { micanite_fabric_receive(fabric, slot, memory, start, bytes) },
             // SAFETY: as the caller says.
+            Action::ReceiveTagged { tag } => unsafe {
+                micanite_fabric_receive_tagged(fabric, slot, memory, start, bytes, tag)
+            },
+            // SAFETY: as the caller says.
             Action::Send { peer } => unsafe {
                 micanite_fabric_send(fabric, slot, peer, memory, start, bytes)
+            },
+            // SAFETY: as the caller says.
+            Action::SendTagged { peer, tag } => unsafe {
+                micanite_fabric_send_tagged(fabric, slot, peer, memory, start, bytes, tag)
             },
             // SAFETY: as the caller says.
             Action::Read { peer, from, key } => unsafe {
                 micanite_fabric_read(fabric, slot, peer, memory, start, bytes, from, key)
             },
+            Action::ReadTwo { peer, from, lengths, key } => {
+                assert_eq!(lengths[0].checked_add(lengths[1]), Some(bytes));
+                let (from, lengths) = (from.as_ptr(), lengths.as_ptr());
+                // SAFETY: as the caller says; both arrays have two numbers and live until the call returns,
+                // and the place has room for both ranges.
+                unsafe { micanite_fabric_read_two(fabric, slot, peer, memory, start, from, lengths, key) }
+            }
             #[cfg(feature = "testing")]
             // SAFETY: as the caller says.
             Action::Write { peer, to, key } => unsafe {
@@ -277,7 +319,9 @@ fn text(text: &str) -> Result<CString, String> {
 
 /// Loads libfabric, once in a process.
 fn load() -> Result<(), String> {
+    let signals = block_signals();
     let why = micanite_fabric_load();
+    unblock_signals(signals);
     if why.is_null() {
         return Ok(());
     }

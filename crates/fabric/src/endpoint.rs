@@ -1,4 +1,4 @@
-//! Endpoints: transfers, peers, completions.
+//! Endpoints: peers, completions, the end.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use crate::address::FabricAddress;
 use crate::domain::{Domain, Finished};
 use crate::error::Error;
 use crate::limits::BATCH;
-use crate::memory::{Area, Buffer, RemoteArea};
-use crate::peers::{GREETING, Peer, Peers, read_greeting, write_greeting};
+use crate::memory::{Area, Buffer};
+use crate::peers::{GREETING, Peer, Peers, read_greeting};
 use crate::provider::{Addressing, Provider};
-use crate::transfer::{Action, Completion, Completions, EndpointOptions, Operation, Transfer, Unposted};
+use crate::slots::{Ended, NO_SLOT, Slots};
+use crate::transfer::{Completion, Completions, EndpointOptions, Operation, Transfer};
 
-/// A slot that stands for no transfer.
-const NO_SLOT: u32 = u32::MAX;
+/// The number of libfabric's error for what was cancelled.
+const CANCELLED: i32 = nix::errno::Errno::ECANCELED as i32;
 /// Port of the address of an IPv4 or IPv6 endpoint: the third and fourth byte, in network order.
 const PORT_AT: usize = 2;
 
@@ -28,21 +29,22 @@ pub(crate) struct Opened {
     /// Place of the server that was connected to.
     pub server: Option<u64>,
     pub message_bytes_max: u64,
+    /// Ranges of one read.
+    pub ranges_max: u32,
 }
 
 /// One thread's end of a fabric: it sends and receives messages, and reads areas of its peers.
 #[derive(Debug)]
 pub struct Endpoint {
-    domain: Arc<Domain>,
+    pub(crate) domain: Arc<Domain>,
     provider: &'static Provider,
     descriptor: Option<RawFd>,
-    name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     server: Option<Peer>,
     message_bytes_max: u64,
-    peers: Peers,
-    /// By slot.
-    transfers: Vec<Option<Transfer>>,
-    free: Vec<u32>,
+    pub(crate) ranges_max: u32,
+    pub(crate) peers: Peers,
+    pub(crate) slots: Slots,
 }
 
 impl Endpoint {
@@ -63,7 +65,7 @@ impl Endpoint {
         let transfers_max = options.transfers_max.clamp(1, NO_SLOT - 1);
         let peers_max = options.peers_max.clamp(1, address.provider.peers_max);
         let options = EndpointOptions { transfers_max, peers_max, ..*options };
-        let Opened { domain, descriptor, name, server, message_bytes_max } =
+        let Opened { domain, descriptor, name, server, message_bytes_max, ranges_max } =
             Domain::open(address, listens, &options)?;
         let mut endpoint = Self {
             domain: Arc::new(domain),
@@ -72,9 +74,9 @@ impl Endpoint {
             name,
             server: None,
             message_bytes_max,
+            ranges_max,
             peers: Peers::new(&options),
-            transfers: (0..transfers_max).map(|_| None).collect(),
-            free: (0..transfers_max).rev().collect(),
+            slots: Slots::new(transfers_max),
         };
         endpoint.server = server.map(|place| endpoint.peers.add(place)).transpose()?;
         Ok(endpoint)
@@ -112,122 +114,6 @@ impl Endpoint {
         Area::new(&self.domain, region)
     }
 
-    /// Sends the endpoint's own address to the server, which can then answer. The buffer's contents are
-    /// overwritten.
-    pub fn greet(&mut self, mut buffer: Buffer, token: u64) -> Result<(), Unposted> {
-        let Some(server) = self.server else {
-            return Err(Unposted { buffer, error: Error::PeerGone });
-        };
-        match write_greeting(&self.name, &mut buffer) {
-            Some(bytes) => self.post_to(Operation::Send, server, token, bytes, buffer),
-            None => Err(Unposted { buffer, error: Error::OutOfRange }),
-        }
-    }
-
-    /// Posts a buffer for a message or a greeting of anybody.
-    pub fn receive(&mut self, buffer: Buffer, token: u64) -> Result<(), Unposted> {
-        let bytes = buffer.len();
-        self.post(Operation::Receive, None, token, bytes, buffer, Action::Receive)
-    }
-
-    /// Sends the first bytes of a buffer to a peer.
-    pub fn send(&mut self, peer: Peer, buffer: Buffer, bytes: usize, token: u64) -> Result<(), Unposted> {
-        let error = match buffer.get(..bytes) {
-            None => Error::OutOfRange,
-            Some(message) if message.starts_with(&GREETING) => Error::Reserved,
-            Some(_) => return self.post_to(Operation::Send, peer, token, bytes, buffer),
-        };
-        Err(Unposted { buffer, error })
-    }
-
-    fn post_to(
-        &mut self,
-        operation: Operation,
-        peer: Peer,
-        token: u64,
-        bytes: usize,
-        buffer: Buffer,
-    ) -> Result<(), Unposted> {
-        let action = Action::Send { peer: u64::from(peer.number) };
-        self.post(operation, Some(peer), token, bytes, buffer, action)
-    }
-
-    /// Reads bytes of a peer's area, from an offset on, to the beginning of a buffer.
-    pub fn read(
-        &mut self,
-        peer: Peer,
-        area: &RemoteArea,
-        offset: u64,
-        bytes: usize,
-        buffer: Buffer,
-        token: u64,
-    ) -> Result<(), Unposted> {
-        let from = match area.address_of(offset, bytes) {
-            Ok(from) if bytes <= buffer.len() => from,
-            _ => return Err(Unposted { buffer, error: Error::OutOfRange }),
-        };
-        let action = Action::Read { peer: u64::from(peer.number), from, key: area.key };
-        self.post(Operation::Read, Some(peer), token, bytes, buffer, action)
-    }
-
-    /// Writes the first bytes of a buffer to a peer's area, which a peer has to refuse.
-    #[cfg(feature = "testing")]
-    pub fn write(
-        &mut self,
-        peer: Peer,
-        area: &RemoteArea,
-        offset: u64,
-        bytes: usize,
-        buffer: Buffer,
-        token: u64,
-    ) -> Result<(), Unposted> {
-        let to = match area.address_of(offset, bytes) {
-            Ok(to) if bytes <= buffer.len() => to,
-            _ => return Err(Unposted { buffer, error: Error::OutOfRange }),
-        };
-        let action = Action::Write { peer: u64::from(peer.number), to, key: area.key };
-        self.post(Operation::Write, Some(peer), token, bytes, buffer, action)
-    }
-
-    fn post(
-        &mut self,
-        operation: Operation,
-        peer: Option<Peer>,
-        token: u64,
-        bytes: usize,
-        buffer: Buffer,
-        action: Action,
-    ) -> Result<(), Unposted> {
-        if peer.is_some_and(|peer| !self.peers.knows(peer)) {
-            return Err(Unposted { buffer, error: Error::PeerGone });
-        }
-        if !buffer.is_of(&self.domain) {
-            return Err(Unposted { buffer, error: Error::OutOfRange });
-        }
-        let Some(slot) = self.free.pop() else {
-            return Err(Unposted { buffer, error: Error::Full });
-        };
-        // SAFETY: the slot was free; the buffer is of this domain, and goes into the slot, which keeps it
-        // until the transfer has finished or the endpoint is shut; the peer is known. Self is the endpoint's
-        // owner.
-        let started = unsafe { self.domain.start(slot, buffer.place(bytes), action) };
-        match started {
-            Ok(()) => {
-                peer.inspect(|peer| self.peers.took(*peer));
-                self.transfers[slot as usize] = Some(Transfer { operation, token, peer, bytes, buffer });
-                Ok(())
-            }
-            Err(error) => {
-                self.free.push(slot);
-                let error = match (error, peer) {
-                    (Error::Busy, Some(peer)) => self.peers.is_busy(peer),
-                    (error, _) => error,
-                };
-                Err(Unposted { buffer, error })
-            }
-        }
-    }
-
     /// Takes finished transfers, as many as there is room for.
     ///
     /// # Errors
@@ -239,24 +125,28 @@ impl Endpoint {
         let count = unsafe { self.domain.poll(&mut finished, completions.remaining_capacity()) }?;
         let mut result = Ok(());
         for one in &finished[..count] {
-            let transfer = self.transfers.get_mut(one.slot as usize).and_then(Option::take);
-            match transfer {
-                Some(transfer) => {
-                    self.free.push(one.slot);
-                    completions.push(self.complete(transfer, one));
+            match self.slots.end(one.slot, one.error) {
+                Ended::Transfer(transfer, error) => {
+                    completions.push(self.complete(transfer, &Finished { error, ..*one }));
                 }
-                None => result = Err(Error::Unattributed(one.error)),
+                Ended::Nothing => {}
+                Ended::Unknown => result = Err(Error::Unattributed(one.error)),
             }
         }
         result
     }
 
     fn complete(&mut self, transfer: Transfer, finished: &Finished) -> Completion {
-        let Transfer { operation, token, peer, bytes, buffer } = transfer;
+        let Transfer { operation, token, peer, bytes, buffer, is_cancelled } = transfer;
         let completion = Completion { operation, token, peer, buffer, result: Ok(bytes) };
         match finished.error {
             0 if operation == Operation::Receive => self.received(completion, finished),
+            0 if operation == Operation::ReceiveTagged => {
+                let bytes = (finished.bytes as usize).min(bytes);
+                Completion { result: Ok(bytes), peer: self.peers.at(finished.peer), ..completion }
+            }
             0 => completion,
+            CANCELLED if is_cancelled => Completion { result: Err(Error::Cancelled), ..completion },
             number => Completion { result: Err(Error::from_number(number)), ..completion },
         }
     }
@@ -271,7 +161,7 @@ impl Endpoint {
         }
         let are_names = self.provider.addressing == Addressing::Name;
         let greeter = match read_greeting(message, &self.name, are_names) {
-            Some(name) => Self::introduce(&self.domain, &mut self.peers, name),
+            Some(name) => Self::introduce(&self.domain, &mut self.peers, &mut self.slots, name),
             None => Err(Error::Stranger),
         };
         completion.operation = Operation::Greeting;
@@ -280,15 +170,25 @@ impl Endpoint {
         completion
     }
 
-    fn introduce(domain: &Domain, peers: &mut Peers, name: &[u8]) -> Result<Peer, Error> {
+    fn introduce(domain: &Domain, peers: &mut Peers, slots: &mut Slots, name: &[u8]) -> Result<Peer, Error> {
         // SAFETY: a greeting's name has the form of this endpoint's own, which is the provider's. The
         // endpoint's owner calls this.
-        peers.greeted(name, || unsafe { domain.insert(name) })
+        let insert = || unsafe { domain.insert(name) };
+        let remove = |place: u32| {
+            let is_used = |transfer: &Transfer| transfer.peer.is_some_and(|peer| peer.number == place);
+            if slots.transfers().any(|(_, transfer)| is_used(transfer)) {
+                return false;
+            }
+            // SAFETY: the place is a known peer's, and no transfer to it is under way. The endpoint's owner
+            // calls this.
+            unsafe { domain.remove(place.into()) }.is_ok()
+        };
+        peers.greeted(name, insert, remove)
     }
 
     /// Forgets a peer. Transfers to it fail from now on; those under way finish. Its messages are a
-    /// stranger's until it greets again. Its address counts as one of `peers_max` as long as the endpoint is
-    /// open.
+    /// stranger's until it greets again. Its address counts as one of `peers_max` until another one takes its
+    /// place.
     pub fn forget(&mut self, peer: Peer) {
         self.peers.forget(peer);
     }
@@ -312,7 +212,7 @@ impl Drop for Endpoint {
         // SAFETY: once, by the owner. The transfers' buffers are dropped afterwards.
         if unsafe { !self.domain.shut() } {
             // Transfers may go on, so their memory stays, and that of areas with the domain.
-            std::mem::forget(std::mem::take(&mut self.transfers));
+            self.slots.leak();
             std::mem::forget(Arc::clone(&self.domain));
         }
     }

@@ -14,13 +14,16 @@ const NO_KEY: i32 = 266;
 pub enum Error {
     /// There is no such provider, or the endpoint cannot be opened; the text says why.
     Unavailable(String),
-    /// The connection is not ready, or a queue is full. Poll, then try again.
+    /// The connection is not ready, or a queue is full. Poll, then try again. A read of two ranges may
+    /// complete with this; read again.
     Busy,
     /// The connection was closed under the transfer. The peer ended, or refused the access: `net` and `tcp`
     /// close a connection for both. The next transfer connects again.
     Closed,
     /// The peer took nothing for `busy_ms_max`, or is no peer of this endpoint any more.
     PeerGone,
+    /// The receive was cancelled.
+    Cancelled,
     /// The provider says that the peer refused the access.
     Refused,
     /// The range is not in the area, or in the buffer.
@@ -80,6 +83,7 @@ impl fmt::Display for Error {
             Self::Busy => "the peer's connection or a queue is busy",
             Self::Closed => "the connection was closed: the peer ended, or refused the access",
             Self::PeerGone => "the peer is gone",
+            Self::Cancelled => "the receive was cancelled",
             Self::Refused => "the peer refused the access",
             Self::OutOfRange => "the range is not in the area, or not in the buffer",
             Self::Full => "there are as many transfers or peers as there may be",

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A client greets a server with its own address, because a server can only answer whom it knows
-//! ([`Endpoint::greet`]). All other bytes of messages are the caller's.
+//! ([`Endpoint::greet`]). All other bytes of messages are the caller's. A message with a tag reaches only a
+//! buffer that was posted for this tag.
 //!
 //! **Memory.** A transfer takes its [`Buffer`], and its completion returns it. An [`Area`] that is dropped
 //! can no longer be read by its key, but its memory lives until the endpoint is closed: a provider's thread
@@ -31,9 +32,11 @@ mod error;
 pub mod limits;
 mod memory;
 mod peers;
+mod posting;
 mod provider;
 #[cfg(feature = "libfabric")]
 mod shim;
+mod slots;
 mod transfer;
 
 /// Says whether this build has the feature.

@@ -4,8 +4,11 @@
 pub const BATCH: usize = 16;
 /// Transfers under way in one endpoint, if not configured.
 pub const TRANSFERS_MAX: u32 = 256;
-/// Peers that one endpoint knows, if not configured.
-pub const PEERS_MAX: u32 = 1024;
+/// Addresses that one endpoint keeps, those of forgotten peers among them, if not configured. Memory grows
+/// with their number.
+pub const PEERS_MAX: u32 = 1 << 16;
+/// Forgotten addresses that one greeting tries to remove.
+pub(crate) const REMOVALS_MAX: usize = 8;
 /// Time after which a peer that takes nothing is gone, if not configured.
 pub const BUSY_MS_MAX: u64 = 5000;
 /// Bytes of an endpoint's own address.

@@ -53,20 +53,35 @@ pub(crate) struct Place<'a> {
     pub bytes: usize,
 }
 
+impl Place<'_> {
+    /// Splits the place into its first bytes and the others.
+    pub(crate) fn split(self, at: usize) -> (Self, Self) {
+        let at = at.min(self.bytes);
+        let behind = Self { start: self.start.wrapping_add(at), bytes: self.bytes - at, ..self };
+        (Self { bytes: at, ..self }, behind)
+    }
+}
+
 /// Registered memory for one transfer at a time: bytes to send, or room for what is received or read.
 ///
 /// A transfer takes it, so that nobody sees or frees the bytes meanwhile.
 #[derive(Debug)]
 pub struct Buffer {
+    registered: Arc<Registered>,
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+/// Memory of a buffer, or of all parts of one.
+#[derive(Debug)]
+struct Registered {
     /// `None`: libfabric has kept the registration, so the memory is never freed.
     pages: Option<Pages>,
     registration: Registration,
-    start: NonNull<u8>,
-    bytes: usize,
     domain: Arc<Domain>,
 }
 
-// SAFETY: it owns its memory through `pages`.
+// SAFETY: it owns its part of the memory, which no other buffer has.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared reference only reads.
 unsafe impl Sync for Buffer {}
@@ -75,20 +90,36 @@ impl Buffer {
     pub(crate) fn new(domain: &Arc<Domain>, bytes: usize) -> Result<Self, Error> {
         let pages = Pages::new(bytes)?;
         let start = pages.start;
-        // SAFETY: the pages live in the buffer until it has ended the registration.
+        // SAFETY: the pages live beside the registration until it has ended.
         let registration = unsafe { domain.register(start.as_ptr(), pages.layout.size(), false) }?;
-        Ok(Self { pages: Some(pages), registration, start, bytes, domain: Arc::clone(domain) })
+        let registered = Registered { pages: Some(pages), registration, domain: Arc::clone(domain) };
+        Ok(Self { registered: Arc::new(registered), start, bytes })
+    }
+
+    /// Splits the buffer into two, which share one registration. This keeps the first `at` bytes, and the
+    /// returned one has the others. The memory is freed with the last part.
+    ///
+    /// # Panics
+    /// If `at` is beyond the end.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(at <= self.bytes);
+        // SAFETY: within the buffer, or at its end.
+        let start = unsafe { self.start.add(at) };
+        let rest = Self { registered: Arc::clone(&self.registered), start, bytes: self.bytes - at };
+        self.bytes = at;
+        rest
     }
 
     /// Returns the first bytes as the place of a transfer.
     pub(crate) fn place(&self, bytes: usize) -> Place<'_> {
         assert!(bytes <= self.bytes);
-        Place { registration: &self.registration, start: self.start.as_ptr(), bytes }
+        Place { registration: &self.registered.registration, start: self.start.as_ptr(), bytes }
     }
 
     /// Returns whether it was registered in this domain.
     pub(crate) fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(&self.domain, domain)
+        Arc::ptr_eq(&self.registered.domain, domain)
     }
 }
 
@@ -97,8 +128,8 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes were allocated and zeroed; no transfer is under way, since it would have
-        // self.
+        // SAFETY: so many bytes were allocated and zeroed, and no other buffer has them; no transfer is under
+        // way, since it would have self.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -111,7 +142,7 @@ impl DerefMut for Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Registered {
     fn drop(&mut self) {
         if !self.domain.unregister(&self.registration) {
             std::mem::forget(self.pages.take());

@@ -1,10 +1,11 @@
 //! The peers of an endpoint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{NAME_BYTES_MAX, REMOVALS_MAX};
 use crate::transfer::EndpointOptions;
 
 /// The beginning of a greeting, and its version. Behind it is the greeter's own address.
@@ -19,13 +20,18 @@ pub struct Peer {
 
 /// Peers by their places in libfabric's address vector.
 ///
-/// No place is freed: a connection may outlive its peer, and bring messages with the place that it had
-/// before.
+/// A connection may outlive its peer, and bring messages with the place that it had before. So places of
+/// forgotten peers are freed as late as possible: when there are as many as there may be, that of the peer
+/// that was forgotten first.
 #[derive(Debug)]
 pub(crate) struct Peers {
     known: Vec<Option<Known>>,
+    /// Number of those that are known.
+    count: usize,
     /// Places by the names of greetings.
-    names: HashMap<Box<[u8]>, u32>,
+    names: HashMap<Arc<[u8]>, u32>,
+    /// Forgotten peers, the first one first. Some are peers again.
+    forgotten: VecDeque<Peer>,
     generations: u32,
     peers_max: u32,
     busy_max: Duration,
@@ -38,30 +44,67 @@ struct Known {
     is_forgotten: bool,
     /// It has taken nothing since.
     busy_since: Option<Instant>,
+    /// Of its greeting.
+    name: Option<Arc<[u8]>>,
 }
 
 impl Peers {
     pub(crate) fn new(options: &EndpointOptions) -> Self {
         let busy_max = Duration::from_millis(options.busy_ms_max);
-        let (known, names) = (Vec::new(), HashMap::new());
-        Self { known, names, generations: 0, peers_max: options.peers_max, busy_max }
+        let (known, names, forgotten) = (Vec::new(), HashMap::new(), VecDeque::new());
+        Self { known, count: 0, names, forgotten, generations: 0, peers_max: options.peers_max, busy_max }
     }
 
-    /// Returns the peer that greets with a name. `insert` finds a place for a name that has none.
+    /// Returns the peer that greets with a name. `insert` finds a place for a name that has none. `remove`
+    /// frees the place of a forgotten peer, or returns false.
     pub(crate) fn greeted(
         &mut self,
         name: &[u8],
         insert: impl FnOnce() -> Result<u64, Error>,
+        remove: impl FnMut(u32) -> bool,
     ) -> Result<Peer, Error> {
         if let Some(number) = self.names.get(name) {
             return self.add(u64::from(*number));
         }
-        if self.known.len() >= self.peers_max as usize {
+        if self.count >= self.peers_max as usize && !self.make_room(remove) {
             return Err(Error::Full);
         }
         let peer = self.add(insert()?)?;
-        self.names.insert(name.into(), peer.number);
+        let name: Arc<[u8]> = name.into();
+        if let Some(Some(known)) = self.known.get_mut(peer.number as usize) {
+            known.name = Some(Arc::clone(&name));
+        }
+        self.names.insert(name, peer.number);
         Ok(peer)
+    }
+
+    /// Returns whether this peer is still forgotten, and nobody else has its place.
+    fn is_forgotten(known: &[Option<Known>], peer: Peer) -> bool {
+        let place = known.get(peer.number as usize).and_then(Option::as_ref);
+        place.is_some_and(|known| known.is_forgotten && known.generation == peer.generation)
+    }
+
+    /// Frees the place of one of the peers that were forgotten first; returns false if there is none.
+    fn make_room(&mut self, mut remove: impl FnMut(u32) -> bool) -> bool {
+        let mut tries = 0;
+        while tries < REMOVALS_MAX.min(self.forgotten.len())
+            && let Some(peer) = self.forgotten.pop_front()
+        {
+            if !Self::is_forgotten(&self.known, peer) {
+                continue;
+            }
+            if !remove(peer.number) {
+                self.forgotten.push_back(peer);
+                tries += 1;
+                continue;
+            }
+            if let Some(name) = self.known[peer.number as usize].take().and_then(|known| known.name) {
+                self.names.remove(&name);
+            }
+            self.count -= 1;
+            return true;
+        }
+        false
     }
 
     /// Adds the peer that libfabric has put at a place. A peer that is there already stays the same; one that
@@ -79,7 +122,10 @@ impl Peers {
         }
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
-        self.known[number as usize] = Some(Known { generation, is_forgotten: false, busy_since: None });
+        let place = &mut self.known[number as usize];
+        self.count += usize::from(place.is_none());
+        let name = place.take().and_then(|known| known.name);
+        *place = Some(Known { generation, is_forgotten: false, busy_since: None, name });
         Ok(Peer { number, generation })
     }
 
@@ -102,6 +148,10 @@ impl Peers {
             && let Some(known) = &mut self.known[peer.number as usize]
         {
             known.is_forgotten = true;
+            if self.forgotten.len() >= 2 * self.known.len() {
+                self.forgotten.retain(|peer| Self::is_forgotten(&self.known, *peer));
+            }
+            self.forgotten.push_back(peer);
         }
     }
 
@@ -151,6 +201,8 @@ pub(crate) fn read_greeting<'a>(message: &'a [u8], own: &[u8], are_names: bool) 
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     const OWN: [u8; 16] = [2, 0, 1, 2, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -198,26 +250,56 @@ mod tests {
         assert_eq!(peers.at(u64::MAX), None);
     }
 
-    #[test]
-    fn a_name_that_greets_again_is_not_inserted_again() {
-        let mut peers = Peers::new(&EndpointOptions { peers_max: 3, ..EndpointOptions::default() });
-        let first = peers.greeted(b"a", || Ok(0)).unwrap();
-        assert_eq!(peers.greeted(b"a", || panic!("inserted again")), Ok(first));
-        peers.forget(first);
-        let again = peers.greeted(b"a", || panic!("inserted again")).unwrap();
-        assert!(peers.knows(again) && !peers.knows(first));
-        assert_eq!(peers.greeted(b"b", || Err(Error::OutOfRange)), Err(Error::OutOfRange));
-        assert!(peers.greeted(b"b", || Ok(1)).is_ok());
+    fn stays(_: u32) -> bool {
+        panic!("removed without need")
     }
 
     #[test]
-    fn forgotten_peers_count_as_peers() {
-        let mut peers = Peers::new(&EndpointOptions { peers_max: 2, ..EndpointOptions::default() });
-        for place in 0..2 {
-            let peer = peers.greeted(&[place], || Ok(u64::from(place))).unwrap();
-            peers.forget(peer);
+    fn a_name_that_greets_again_is_not_inserted_again() {
+        let mut peers = Peers::new(&EndpointOptions { peers_max: 3, ..EndpointOptions::default() });
+        let first = peers.greeted(b"a", || Ok(0), stays).unwrap();
+        assert_eq!(peers.greeted(b"a", || panic!("inserted again"), stays), Ok(first));
+        peers.forget(first);
+        let again = peers.greeted(b"a", || panic!("inserted again"), stays).unwrap();
+        assert!(peers.knows(again) && !peers.knows(first));
+        assert_eq!(peers.greeted(b"b", || Err(Error::OutOfRange), stays), Err(Error::OutOfRange));
+        assert!(peers.greeted(b"b", || Ok(1), stays).is_ok());
+    }
+
+    #[test]
+    fn the_peer_that_was_forgotten_first_makes_room() {
+        let mut peers = Peers::new(&EndpointOptions { peers_max: 3, ..EndpointOptions::default() });
+        let all = [0u8, 1, 2].map(|place| peers.greeted(&[place], || Ok(u64::from(place)), stays).unwrap());
+        assert_eq!(peers.greeted(b"new", || panic!("inserted beyond the limit"), stays), Err(Error::Full));
+        for number in [1, 0, 2] {
+            peers.forget(all[number]);
         }
-        assert_eq!(peers.greeted(b"c", || panic!("inserted beyond the limit")), Err(Error::Full));
-        assert!(peers.greeted(&[0], || panic!("inserted again")).is_ok());
+        // The first one is a peer again, so it is not forgotten; transfers to the next one are under way.
+        let again = peers.greeted(&[1], || panic!("inserted again"), stays).unwrap();
+        let new = peers.greeted(b"new", || Ok(2), |place| place == 2).unwrap();
+        assert!(peers.knows(again) && peers.knows(new) && !peers.knows(all[2]));
+        assert_eq!(new.number, all[2].number);
+        let next = peers.greeted(&[2], || Ok(0), |place| place == 0).unwrap();
+        assert!(peers.knows(next) && next.number == 0);
+        assert_eq!(peers.greeted(b"more", || panic!("inserted beyond the limit"), stays), Err(Error::Full));
+    }
+
+    #[test]
+    fn addresses_that_come_and_go_take_no_memory() {
+        let mut peers = Peers::new(&EndpointOptions { peers_max: 16, ..EndpointOptions::default() });
+        let free = RefCell::new((0..16).collect::<Vec<u64>>());
+        for number in 0..10_000_u32 {
+            let name = number.to_le_bytes();
+            let insert = || free.borrow_mut().pop().ok_or(Error::Full);
+            let remove = |place| {
+                free.borrow_mut().push(u64::from(place));
+                true
+            };
+            for _ in 0..5 {
+                let peer = peers.greeted(&name, insert, remove).unwrap();
+                peers.forget(peer);
+            }
+            assert!(peers.known.len() <= 16 && peers.names.len() <= 16 && peers.forgotten.len() <= 32);
+        }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct ShimFacts {
     pub message_bytes_max: u64,
     pub descriptor: i32,
     pub name_bytes: u32,
+    pub ranges_max: u32,
+    pub zero: u32,
     pub name: [u8; NAME_BYTES_MAX],
 }
 
@@ -84,6 +86,8 @@ unsafe extern "C" {
         peer: *mut u64,
     ) -> c_int;
 
+    pub(crate) fn micanite_fabric_remove(fabric: *mut ShimFabric, peer: u64) -> c_int;
+
     pub(crate) fn micanite_fabric_register(
         fabric: *mut ShimFabric,
         memory: *mut c_void,
@@ -110,6 +114,38 @@ unsafe extern "C" {
         registered: *mut ShimMemory,
         memory: *const c_void,
         bytes: usize,
+    ) -> c_int;
+
+    pub(crate) fn micanite_fabric_receive_tagged(
+        fabric: *mut ShimFabric,
+        slot: u32,
+        registered: *mut ShimMemory,
+        memory: *mut c_void,
+        bytes: usize,
+        tag: u64,
+    ) -> c_int;
+
+    pub(crate) fn micanite_fabric_send_tagged(
+        fabric: *mut ShimFabric,
+        slot: u32,
+        peer: u64,
+        registered: *mut ShimMemory,
+        memory: *const c_void,
+        bytes: usize,
+        tag: u64,
+    ) -> c_int;
+
+    pub(crate) fn micanite_fabric_cancel(fabric: *mut ShimFabric, slot: u32) -> c_int;
+
+    pub(crate) fn micanite_fabric_read_two(
+        fabric: *mut ShimFabric,
+        slot: u32,
+        peer: u64,
+        registered: *mut ShimMemory,
+        memory: *mut c_void,
+        from: *const u64,
+        bytes: *const usize,
+        key: u64,
     ) -> c_int;
 
     pub(crate) fn micanite_fabric_read(

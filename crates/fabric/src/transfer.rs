@@ -14,7 +14,8 @@ use crate::peers::Peer;
 pub struct EndpointOptions {
     /// Transfers under way, posted receives among them.
     pub transfers_max: u32,
-    /// Addresses that may greet in the endpoint's life, those of forgotten peers among them.
+    /// Addresses that the endpoint keeps, those of forgotten peers among them. A further one takes the place
+    /// of the peer that was forgotten first.
     pub peers_max: u32,
     /// A peer that takes nothing for so long is gone.
     pub busy_ms_max: u64,
@@ -31,12 +32,25 @@ impl Default for EndpointOptions {
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Receive,
+    ReceiveTagged {
+        tag: u64,
+    },
     Send {
         peer: u64,
+    },
+    SendTagged {
+        peer: u64,
+        tag: u64,
     },
     Read {
         peer: u64,
         from: u64,
+        key: u64,
+    },
+    ReadTwo {
+        peer: u64,
+        from: [u64; 2],
+        lengths: [usize; 2],
         key: u64,
     },
     #[cfg(feature = "testing")]
@@ -54,7 +68,11 @@ pub enum Operation {
     Receive,
     /// A greeting was received, in a buffer that was posted for messages. Its sender is a peer now.
     Greeting,
+    /// A message was received that has the tag of the buffer. Its sender need not be a peer.
+    ReceiveTagged,
+    /// Tagged or not, and a greeting of the endpoint itself.
     Send,
+    /// Of one range or of two.
     Read,
     #[cfg(feature = "testing")]
     Write,
@@ -89,6 +107,7 @@ pub(crate) struct Transfer {
     pub peer: Option<Peer>,
     pub bytes: usize,
     pub buffer: Buffer,
+    pub is_cancelled: bool,
 }
 
 impl fmt::Debug for Unposted {

@@ -3,6 +3,8 @@
 #![cfg(feature = "testing")]
 
 mod client;
+mod peers;
+mod tagged;
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,8 @@ use client::{Client, DEADLINE, OPTIONS, Server};
 use micanite_fabric::{
     Completions, Endpoint, EndpointOptions, Error, FabricAddress, PROVIDERS, Provider, RemoteArea,
 };
+use peers::addresses_come_and_go;
+use tagged::*;
 
 /// A thread that spins has 100, or half of them on a crowded machine.
 const IDLE_TICKS_MAX: u64 = 10;
@@ -18,7 +22,8 @@ const IDLE_TICKS_MAX: u64 = 10;
 macro_rules! over {
     ($module:ident, $provider:literal, $($test:ident)*) => {
         mod $module {
-            $(#[test] fn $test() { super::available(super::provider($provider)).map(super::$test); })*
+            use super::*;
+            $(#[test] fn $test() { available(provider($provider)).map(super::$test); })*
         }
     };
     ($($module:ident $provider:literal)*) => {
@@ -38,6 +43,12 @@ macro_rules! over {
             a_forgotten_client_does_not_speak_for_the_next
             a_client_that_greets_again_stays_the_same
             an_endpoint_closes_with_transfers_under_way
+            a_tagged_message_reaches_only_the_receive_of_its_tag
+            a_message_with_an_unknown_tag_reaches_nobody
+            a_cancelled_receive_returns_its_buffer
+            two_ranges_arrive_in_order
+            parts_of_a_buffer_are_apart
+            addresses_come_and_go
         );)*
     };
 }

@@ -24,10 +24,16 @@ pub struct Server {
     child: Child,
     stdin: ChildStdin,
     pub address: FabricAddress,
+    peers_max: u32,
 }
 
 impl Server {
     pub fn start(provider: &'static Provider) -> Self {
+        Self::with_peers(provider, EndpointOptions::default().peers_max)
+    }
+
+    /// Starts a process that keeps the addresses of so many peers.
+    pub fn with_peers(provider: &'static Provider, peers_max: u32) -> Self {
         let host = match provider.addressing {
             Addressing::Internet => "127.0.0.1".to_owned(),
             Addressing::Name => {
@@ -37,15 +43,15 @@ impl Server {
         };
         let port = (provider.addressing == Addressing::Internet).then_some(0);
         let address = FabricAddress { provider, host, port };
-        let (child, stdin, address) = spawn(&address);
-        Self { child, stdin, address }
+        let (child, stdin, address) = spawn(&address, peers_max);
+        Self { child, stdin, address, peers_max }
     }
 
     /// Kills the process, and starts another one at its address.
     pub fn restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.stdin, _) = spawn(&self.address);
+        (self.child, self.stdin, _) = spawn(&self.address, self.peers_max);
     }
 
     /// Lets it return to the library.
@@ -80,9 +86,9 @@ impl Drop for Server {
 }
 
 /// Starts the example; returns it with the address that it got.
-fn spawn(address: &FabricAddress) -> (Child, ChildStdin, FabricAddress) {
+fn spawn(address: &FabricAddress, peers_max: u32) -> (Child, ChildStdin, FabricAddress) {
     let mut child = Command::new(program())
-        .arg(address.to_string())
+        .args([address.to_string(), peers_max.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -111,6 +117,8 @@ pub struct Client {
     spare: Option<Buffer>,
     heard: Vec<Completion>,
     done: Vec<Completion>,
+    /// Messages with tags, and receives that were cancelled.
+    tagged: Vec<Completion>,
 }
 
 impl Client {
@@ -128,7 +136,8 @@ impl Client {
         let spare = Some(endpoint.buffer(MESSAGE_BYTES_MAX).unwrap());
         let peer = endpoint.server().unwrap();
         let area = RemoteArea { key: 0, base: 0, bytes: 0 };
-        Self { endpoint, peer, area, spare, heard: Vec::new(), done: Vec::new() }
+        let (heard, done, tagged) = (Vec::new(), Vec::new(), Vec::new());
+        Self { endpoint, peer, area, spare, heard, done, tagged }
     }
 
     /// Opens an endpoint, greets the server and learns its area.
@@ -153,6 +162,7 @@ impl Client {
         for completion in completions {
             match completion.operation {
                 Operation::Receive => self.heard.push(completion),
+                Operation::ReceiveTagged => self.tagged.push(completion),
                 _ => self.done.push(completion),
             }
         }
@@ -283,6 +293,39 @@ impl Client {
             self.poll()?;
         }
         self.wait_read(DEADLINE).unwrap()
+    }
+
+    /// Reads two ranges of an area.
+    pub fn read_ranges(&mut self, area: &RemoteArea, ranges: [(u64, usize); 2]) -> Result<Vec<u8>, Error> {
+        let (peer, mut buffer) = (self.peer, self.spare());
+        buffer[..64].fill(0xee);
+        self.post(buffer, |endpoint, buffer| endpoint.read_ranges(peer, area, ranges, buffer, 0))?;
+        self.wait_read(DEADLINE).expect("a read did not finish")
+    }
+
+    /// Sends a message with a tag, and waits until it has left.
+    pub fn tell_tagged(&mut self, message: &[u8], tag: u64) {
+        let (peer, mut buffer) = (self.peer, self.spare());
+        buffer[..message.len()].copy_from_slice(message);
+        let send =
+            |endpoint: &mut Endpoint, buffer| endpoint.send_tagged(peer, buffer, message.len(), tag, 0);
+        self.post(buffer, send).unwrap();
+        self.finish().unwrap();
+    }
+
+    /// Waits for a message with any tag, or for the end of a cancelled receive.
+    pub fn hear_tagged(&mut self) -> Completion {
+        let started = Instant::now();
+        while self.tagged.is_empty() {
+            assert!(started.elapsed() < DEADLINE, "no message with a tag");
+            self.poll().unwrap();
+        }
+        self.tagged.remove(0)
+    }
+
+    /// Returns whether a message with a tag has come.
+    pub fn has_heard_tagged(&self) -> bool {
+        !self.tagged.is_empty()
     }
 
     /// Attempts to write to an area.
