@@ -18,6 +18,8 @@ enum {
   LOG_FLUSH_MARK = 6,
   WORD_NAMESPACES = 36,
 };
+// Bit of an entry: only the cache area has the newest value.
+#define ENTRY_DIRTY (1ull << 46)
 // Bits of an item's header.
 #define ITEM_GIVEN (1ull << 53)
 #define ITEM_META (1ull << 54)
@@ -114,6 +116,8 @@ GLOBAL int candidate(u64 entry, u64 key_bytes) {
   u64 meta = header & ITEM_META ? word_at(image, at + 8) : 0;
   u32 expiry_s = meta;
   if (expiry_s && expiry_s <= scratch->now_s) return ABSENT;
+  // Only the owner knows the newest value.
+  if (entry & ENTRY_DIRTY) return PASSED_DIRTY;
   item->log = log;
   item->flags = meta >> 32;
   item->header = header;

@@ -140,6 +140,7 @@ enum counter {
   PASSED_CHAIN,
   PASSED_NO_ROOM,
   PASSED_PROTOCOL,
+  PASSED_DIRTY,
   // Datagrams that another CPU took over.
   SPREAD,
   COUNTERS,

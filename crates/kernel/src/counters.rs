@@ -79,6 +79,8 @@ counters! {
     passed_no_room,
     /// Datagrams passed on: unsupported protocol, or form of it.
     passed_protocol,
+    /// Datagrams passed on: only the cache area has the newest value (write-back).
+    passed_dirty,
     /// Datagrams that another CPU took over.
     spread,
 }

@@ -289,6 +289,27 @@ impl Table {
         true
     }
 
+    /// Returns the number of dirty chunks.
+    pub fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Copies a chunk back, if it lives and is dirty. Then it lives on, clean, or dies if its value was
+    /// dropped.
+    pub fn clean(&mut self, chunk: &Chunk, host: &mut impl Host) -> CopyBack {
+        if !self.lives(chunk.slot, chunk.entry.version) || !self.slots.get(chunk.slot).is_dirty {
+            return CopyBack::Kept;
+        }
+        let fate = self.copy_back(chunk, host);
+        match fate {
+            CopyBack::Kept => {
+                self.set_dirty(chunk, false);
+            }
+            CopyBack::Dropped => self.kill_slot(chunk.slot, host),
+        }
+        fate
+    }
+
     /// Makes all chunks void for clients. They stay until they are killed or evicted.
     pub fn raise_void(&mut self) {
         self.voids += 1;
@@ -314,12 +335,7 @@ impl Table {
                 continue;
             };
             let chunk = self.chunk(slot);
-            match self.copy_back(&chunk, host) {
-                CopyBack::Kept => {
-                    self.set_dirty(&chunk, false);
-                }
-                CopyBack::Dropped => self.kill_slot(slot, host),
-            }
+            let _ = self.clean(&chunk, host);
             break;
         }
         self.dirty != 0

@@ -60,18 +60,44 @@ impl Cache {
     /// Returns the statistics of the cache area, as the last upkeep of each partition left them.
     pub fn chunk_stats(&self) -> ChunkStats {
         let mut total = ChunkStats::default();
-        for chunks in self.partitions.iter().filter_map(|partition| partition.chunks.get()) {
+        for chunks in self.all_chunks() {
             total.add(&chunks.stats());
         }
         total
     }
 
-    /// Ends the writing of values into chunks only: new stores go through at once, and the upkeep of the
-    /// workers copies back what is left ([`Self::dirty_chunks`]).
-    pub fn end_write_back(&self) {}
+    /// Ends the writing of values into chunks only: stores go through from now on, and the upkeep of the
+    /// workers copies back what is left ([`Self::dirty_chunks`], which only falls then). Waits for the end of
+    /// each worker's batch. For any thread that is not a worker.
+    pub fn end_write_back(&self) {
+        for chunks in self.all_chunks() {
+            chunks.end_write_back();
+        }
+        // No writer of before is left.
+        self.epochs.wait_for_all(|| {});
+    }
+
+    /// Runs `run` while all values are in the data memory. For any thread that is not a worker.
+    pub(crate) fn without_write_back<R>(&self, now_s: u32, run: impl FnOnce() -> R) -> R {
+        if !self.has_area() {
+            return run();
+        }
+        self.all_chunks().for_each(Chunks::suspend_write_back);
+        for partition in 0..self.partitions.len() {
+            // A writer of before, who may not know of the end yet, ends before the first call.
+            while self.with_writer(partition, now_s, || {}, |writer| writer.clean_chunks()) {}
+        }
+        let result = run();
+        self.all_chunks().for_each(Chunks::resume_write_back);
+        result
+    }
+
+    fn all_chunks(&self) -> impl Iterator<Item = &Chunks> {
+        self.partitions.iter().filter_map(|partition| partition.chunks.get().map(|chunks| &**chunks))
+    }
 
     /// Returns the chunks that alone have the newest value.
     pub fn dirty_chunks(&self) -> u64 {
-        self.chunk_stats().usage.dirty
+        self.all_chunks().map(Chunks::dirty).sum()
     }
 }

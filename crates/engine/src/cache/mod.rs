@@ -106,7 +106,11 @@ impl Cache {
         if self.image_state == ImageState::None {
             return Ok(());
         }
-        image::close(&self.partitions)
+        // No item has ended at second 0, so none is dropped.
+        self.without_write_back(0, || match self.dirty_chunks() {
+            0 => image::close(&self.partitions),
+            dirty => Err(std::io::Error::other(format!("{dirty} values are in the cache area only"))),
+        })
     }
 
     /// Returns the state of the image when it was opened.

@@ -79,8 +79,11 @@ impl Partition {
         let positions = first as u64..self.get(Field::DataEnd) - 1;
         for entry in bucket.entries().map(Entry) {
             let position = entry.0 & self.offset_mask;
-            let possible =
-                entry.is_well_formed() && (!store || entry.log() == 0 && positions.contains(&position));
+            // A kept store has no dirty entry, and a closed cache only those of evicted items.
+            let may_be_dirty = || !store && (!clean || self.place(entry).is_none());
+            let possible = entry.is_well_formed()
+                && (!entry.is_dirty() || may_be_dirty())
+                && (!store || entry.log() == 0 && positions.contains(&position));
             ensure(entry.is_empty() || possible, || format!("the entry {:#x} leads nowhere", entry.0))?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 //!
 //! | left behind | what is done |
 //! |---|---|
+//! | an entry that is dirty | removed: only the cache area had the newest value |
 //! | an odd version | made even: entries lead to whole items at every moment |
 //! | an item of a cache that is busy | its entry is removed: a value was being written over another |
 //! | an item of a store in the reserve | moved to the heap, where its key's old item was |
@@ -50,6 +51,7 @@ impl Recovery<'_> {
     fn run(&self) -> Checked {
         let p = self.partition;
         let buckets = p.buckets();
+        self.remove_dirty();
         let used = self.repair_chains()?;
         self.free_unused_spares(&used);
         p.set(Field::DataEnd, p.layout.data_end(buckets));
@@ -67,6 +69,28 @@ impl Recovery<'_> {
         match p.is_store() {
             true => self.recover_heap(),
             false => Ok(()),
+        }
+    }
+
+    /// Removes items whose newest value was in the cache area only, which ended with the process. Chains may
+    /// be invalid, so it visits all lines.
+    fn remove_dirty(&self) {
+        let p = self.partition;
+        let main = (0..p.buckets()).map(|number| p.main_bucket(number));
+        let spare = (0..p.layout.spares(p.buckets())).map(|number| p.spare_bucket(number));
+        for bucket in main.chain(spare) {
+            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                if entry.tag() == 0 || !entry.is_dirty() {
+                    continue;
+                }
+                p.word(bucket.slot_word(slot)).store(0, Release);
+                if let Some(place) = p.place_of_item(entry) {
+                    let header = p.header(place.position);
+                    if !header.is_busy() {
+                        self.writer.set_header(place.position, header.with_dead());
+                    }
+                }
+            }
         }
     }
 

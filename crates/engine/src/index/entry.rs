@@ -1,10 +1,12 @@
-//! An index entry, one word: tag, two unused bits, log, offset.
+//! An index entry, one word: tag, an unused bit, dirty, log, offset.
 
 use crate::index::hash::TAG_BITS;
 use crate::limits::OFFSET_BITS;
 
 const TAG_SHIFT: u32 = 48;
 const LOG_SHIFT: u32 = OFFSET_BITS;
+const DIRTY_SHIFT: u32 = LOG_SHIFT + 1;
+const DIRTY: u64 = 1 << DIRTY_SHIFT;
 
 /// An index entry. Zero is empty; a tag is never zero, so no entry looks empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,18 @@ impl Entry {
     /// Returns whether a writer can have made this entry, which is not empty.
     #[inline]
     pub const fn is_well_formed(self) -> bool {
-        self.tag() != 0 && self.0 >> (LOG_SHIFT + 1) << (LOG_SHIFT + 1) == self.tag() << TAG_SHIFT
+        self.tag() != 0 && self.0 >> (DIRTY_SHIFT + 1) << (DIRTY_SHIFT + 1) == self.tag() << TAG_SHIFT
+    }
+
+    /// Returns whether only a chunk of the cache area has the newest value of the item.
+    #[inline]
+    pub const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    #[inline]
+    pub const fn with_dirty(self, is_dirty: bool) -> Self {
+        Self(self.0 & !DIRTY | if is_dirty { DIRTY } else { 0 })
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use crate::writer::Writer;
 impl Writer<'_> {
     #[inline]
     pub fn delete(&self, request: &HashedRequest<'_>) -> Outcome {
-        match self.find(request.hash, request.key) {
+        match self.find_any(request.hash, request.key) {
             Some(found) => {
                 self.remove(request.hash, &found);
                 Outcome::Deleted

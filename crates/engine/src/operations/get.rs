@@ -27,10 +27,18 @@ impl Writer<'_> {
         cas: bool,
         sink: &mut S,
     ) -> bool {
-        let Some(found) = self.find(request.hash, request.key) else {
+        // A CAS value is that of the data memory's value.
+        let found = match cas {
+            true => self.find(request.hash, request.key),
+            false => self.find_any(request.hash, request.key),
+        };
+        let Some(found) = found else {
             sink.finish(index, Outcome::NotFound);
             return true;
         };
+        if self.is_dirty(&found) {
+            return self.reply_from_chunk((index, request), &found, sink);
+        }
         self.reply((index, request), &found, cas, sink)
     }
 

@@ -42,6 +42,8 @@ pub(crate) enum Read {
 struct Candidate {
     found: Found,
     count: bool,
+    /// Only the writer knows its value.
+    is_dirty: bool,
 }
 
 /// Options of a get, as a reader needs them.
@@ -139,13 +141,16 @@ impl Partition {
             if options.changes(item.as_ref().map(|item| &item.found)) {
                 return Read::Changes;
             }
-            let Some(Candidate { found, count }) = item else {
+            let Some(Candidate { found, count, is_dirty }) = item else {
                 if bucket.version_is_still(version) {
                     sink.finish(index, Outcome::NotFound);
                     return Read::Done { count: false };
                 }
                 continue;
             };
+            if is_dirty {
+                return Read::Changes;
+            }
             if G::DESCRIBES {
                 sink.describe(index, ItemMeta::of(&found));
             }
@@ -237,7 +242,7 @@ impl Partition {
                 }
                 keys += 1;
                 visits::count_key();
-                let candidate = self.item_of(place, request.key);
+                let candidate = self.item_of(entry, place, request.key);
                 if candidate.is_some() {
                     return Ok(candidate);
                 }
@@ -254,7 +259,7 @@ impl Partition {
     }
 
     #[inline]
-    fn item_of(&self, place: Place, key: &[u8]) -> Option<Candidate> {
+    fn item_of(&self, entry: Entry, place: Place, key: &[u8]) -> Option<Candidate> {
         let position = place.position;
         if position >= self.region.words() {
             return None;
@@ -286,6 +291,7 @@ impl Partition {
                 expiry: Expiry(expiry_s),
             },
             count,
+            is_dirty: entry.is_dirty(),
         })
     }
 }

@@ -37,6 +37,10 @@ impl Cache {
     /// # Errors
     /// `AlreadyExists` if there is an image; errors of the file system.
     pub fn snapshot(&self, directory: &Path, now_s: u32) -> io::Result<Snapshot> {
+        self.without_write_back(now_s, || self.snapshot_of_data(directory, now_s))
+    }
+
+    fn snapshot_of_data(&self, directory: &Path, now_s: u32) -> io::Result<Snapshot> {
         let config = Config {
             seed: self.seed(),
             image: Some(directory.to_owned()),

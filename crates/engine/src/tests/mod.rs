@@ -1,7 +1,11 @@
 //! Tests of the engine as a whole. The model is also what the fuzz target runs against.
 
+#[cfg(not(loom))]
+pub(crate) mod area;
 #[cfg(all(test, not(any(loom, miri))))]
 mod chains;
+#[cfg(all(test, not(any(loom, miri))))]
+mod chunks;
 #[cfg(all(test, not(any(loom, miri))))]
 mod damaged;
 #[cfg(not(loom))]

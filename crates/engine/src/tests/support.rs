@@ -26,6 +26,8 @@ pub(crate) struct Setup {
     pub access: Access,
     /// True if the partitions lie in maps; files without names stand for them.
     pub maps: bool,
+    /// Way of the stores of fabric clients, if there is a cache area.
+    pub area: Option<ChunkWrite>,
 }
 
 impl Default for Setup {
@@ -43,6 +45,7 @@ impl Default for Setup {
             workers: 1,
             access: Access::Crcw,
             maps: false,
+            area: None,
         }
     }
 }
@@ -93,7 +96,12 @@ impl Setup {
     /// Makes a cache in these maps, or returns the damage of the image that they hold.
     pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
         let config = Config { maps, ..self.config() };
-        Cache::try_with_partitions(self.layout(), &config)
+        let cache = Cache::try_with_partitions(self.layout(), &config)?;
+        #[cfg(not(loom))]
+        if let Some(write) = self.area {
+            crate::tests::area::attach(&cache, write, crate::tests::area::LEASE_NS);
+        }
+        Ok(cache)
     }
 
     pub fn config(&self) -> Config {
@@ -146,17 +154,20 @@ pub(crate) struct Reply {
     pub cas: u64,
     /// Description of the item, if a meta operation asked for it.
     pub item: ItemMeta,
+    /// Entry of its chunk.
+    pub entry: Option<ChunkEntry>,
 }
 
 /// Records the replies of a batch.
 #[derive(Default)]
-pub(crate) struct Replies(pub Vec<Reply>, ItemMeta);
+pub(crate) struct Replies(pub Vec<Reply>, ItemMeta, Option<ChunkEntry>);
 
 impl ReplySink for Replies {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         assert_eq!(index, self.0.len());
         let value = vec![0; meta.value_bytes];
-        self.0.push(Reply { outcome: None, value, flags: meta.flags, cas: meta.cas, item: self.1 });
+        let (item, entry) = (self.1, self.2.take());
+        self.0.push(Reply { outcome: None, value, flags: meta.flags, cas: meta.cas, item, entry });
         self.0.last_mut().map(|reply| reply.value.as_mut_slice())
     }
 
@@ -170,11 +181,16 @@ impl ReplySink for Replies {
         self.1 = item;
     }
 
+    fn entry(&mut self, index: usize, entry: ChunkEntry) {
+        assert_eq!(index, self.0.len());
+        self.2 = Some(entry);
+    }
+
     fn finish(&mut self, index: usize, outcome: Outcome) {
         let item = std::mem::take(&mut self.1);
         // A hit without its value has reserved nothing.
         if index == self.0.len() {
-            self.0.push(Reply { item, ..Reply::default() });
+            self.0.push(Reply { item, entry: self.2.take(), ..Reply::default() });
         }
         assert_eq!(index + 1, self.0.len());
         self.0[index].outcome = Some(outcome);

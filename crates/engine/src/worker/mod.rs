@@ -102,6 +102,12 @@ impl Worker {
         &self.cache
     }
 
+    /// Returns the cache, for tests.
+    #[cfg(all(test, not(any(loom, miri))))]
+    pub(crate) fn shared_cache(&self) -> Arc<Cache> {
+        Arc::clone(&self.cache)
+    }
+
     /// Returns the worker's number, 0 to `workers - 1`.
     pub fn number(&self) -> usize {
         self.number

@@ -221,6 +221,14 @@ fn execute_other<M: Mode, S: ReplySink>(
             return writer.get_entry((index, request), sink);
         }
         Operation::StoreEntry { condition, value, flags, expiry } => {
+            if value.len() <= value_bytes_max
+                && let Some(entry) =
+                    M::writer(partition, now_s).store_back(request, condition, value, (flags, expiry))
+            {
+                sink.entry(index, entry);
+                sink.finish(index, Outcome::Stored);
+                return true;
+            }
             let hint = Hint::nothing(partition, request.hash);
             let what = (condition, value, (flags, expiry));
             let outcome = store::<M>(cache, request, &hint, what, now_s);

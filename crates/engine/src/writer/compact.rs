@@ -242,6 +242,9 @@ impl Writer<'_> {
             self.remove(hash, &found);
             return true;
         }
+        let Some(found) = self.cleaned(hash, found) else {
+            return true;
+        };
         let Some(target) = self.copy_below(&found) else {
             return false;
         };

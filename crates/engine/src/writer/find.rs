@@ -12,10 +12,16 @@ use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
-    /// Returns the item of a key. Removes one that has expired or was invalidated, and returns
-    /// `None`.
+    /// Returns the item of a key, with its value in the data memory. Removes one that has expired or
+    /// was invalidated, and returns `None`.
     #[inline]
     pub fn find(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
+        self.cleaned(hash, self.find_any(hash, key)?)
+    }
+
+    /// Returns the item of a key like [`Self::find`], but its newest value may be in its chunk only.
+    #[inline]
+    pub fn find_any(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let found = self.lookup(hash, key)?;
         if found.expiry.has_passed(self.now_s) {
             self.expire(hash, &found);
@@ -34,10 +40,10 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn find_hinted(&self, hint: &Hint<'_>, key: &[u8]) -> Option<Found> {
         let p = self.partition;
-        if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry {
+        let entry = Entry(hint.entry);
+        if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry || entry.is_dirty() {
             return None;
         }
-        let entry = Entry(hint.entry);
         let place = if self.shared || hint.tails != p.tails() {
             p.place(entry)?
         } else {

@@ -67,6 +67,9 @@ impl Writer<'_> {
         if !self.is_wanted(&found, *moves) {
             return Ok(false);
         }
+        let Some(found) = self.cleaned_at_head(found) else {
+            return Ok(true); // it was removed where it is
+        };
         let moved = match place.log {
             LogKind::Main => self.requeue(&found),
             LogKind::Small => self.promote(&found)?,
@@ -232,7 +235,8 @@ impl Writer<'_> {
                 let found = self.found_at(0, place);
                 !found.expiry.has_passed(self.now_s) && !self.is_invalid(&found)
             };
-            if living && self.requeue(&self.found_at(0, place)) {
+            let cleaned = if living { self.cleaned_at_head(self.found_at(0, place)) } else { None };
+            if cleaned.is_some_and(|found| self.requeue(&found)) {
                 self.scan_as_the_tail_advances();
                 continue;
             }

@@ -3,8 +3,8 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
+use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
-
 use crate::limits::LONG_VALUE_BYTES;
 use crate::log::item::{Expiry, Shape, pack_meta};
 use crate::region::{Field, copy_budget};
@@ -37,7 +37,7 @@ impl Writer<'_> {
         let header = header
             .with_frequency(self.frequency_after(old.frequency()))
             .with_heap_bits_of(p.header(found.place.position));
-        self.kill_chunk(found.place.position);
+        let was_dirty = self.kill_chunk(found.place.position);
         p.bucket(hash).write(|| {
             // Busy until the value is whole, for a process that recovers the image after a kill.
             self.set_header(found.place.position, header.with_busy());
@@ -53,6 +53,11 @@ impl Writer<'_> {
             }
             p.region.copy_in(found.value_at(), value);
             self.set_header(found.place.position, header);
+            if was_dirty {
+                fence(Release);
+                let clean = Entry(p.word(found.slot).load(Relaxed)).with_dirty(false);
+                p.word(found.slot).store(clean.0, Release);
+            }
         });
         self.note_expiry(expiry);
         p.add(Field::ItemsOverwritten, 1);
@@ -60,7 +65,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn frequency_after(&self, frequency: u64) -> u64 {
+    pub fn frequency_after(&self, frequency: u64) -> u64 {
         (frequency + 1).min(self.partition.layout.policy.frequency_max)
     }
 

@@ -4,34 +4,37 @@ use micanite_wire::hash::KeyHash;
 
 use crate::limits::KEY_BYTES_MAX;
 use crate::partition::chunks::{ChunkStats, Chunks};
+use crate::region::copy_budget;
 use crate::writer::Writer;
 
 impl Writer<'_> {
     /// Kills the chunk of the key of the item at a position. Without a cache area it costs a test.
     ///
-    /// The caller has space and entry for its change, which its next release store makes visible.
+    /// The caller has space and entry for its change, which its next release store makes visible. Returns
+    /// whether only the chunk had the newest value: then the caller changes the entry, too.
     #[inline(always)]
-    pub fn kill_chunk(&self, position: usize) {
-        if let Some(chunks) = self.partition.chunks.get() {
-            self.kill_chunk_in(chunks, position);
+    pub fn kill_chunk(&self, position: usize) -> bool {
+        match self.partition.chunks.get() {
+            Some(chunks) => self.kill_chunk_in(chunks, position),
+            None => false,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn kill_chunk_in(&self, chunks: &Chunks, position: usize) {
+    fn kill_chunk_in(&self, chunks: &Chunks, position: usize) -> bool {
         let p = self.partition;
         if !p.holds(position, p.header(position)) {
-            return self.void_chunks(); // damaged: its key is not known
+            self.void_chunks(); // damaged: its key is not known
+            return false;
         }
         let mut buffer = [0; KEY_BYTES_MAX];
         let key = p.key_at(position, &mut buffer);
         let hash = KeyHash::of(key, p.layout.seed);
         chunks.with(self, |held, host| {
-            if let Some(chunk) = held.table.find(hash, key) {
-                held.table.kill(&chunk, host);
-            }
-        });
+            let chunk = held.table.find(hash, key);
+            chunk.is_some_and(|chunk| held.table.kill(&chunk, host) && chunk.is_dirty)
+        })
     }
 
     /// Makes all chunks of the partition void, before their items are invalidated.
@@ -53,6 +56,8 @@ impl Writer<'_> {
         if let Some(chunks) = self.partition.chunks.get() {
             let stats = chunks.with(self, |held, host| {
                 held.table.upkeep(host);
+                let cleans = !chunks.is_back();
+                while cleans && !copy_budget::is_spent() && held.table.copy_back_next(host) {}
                 ChunkStats {
                     counters: held.table.counters(),
                     usage: held.table.usage(),

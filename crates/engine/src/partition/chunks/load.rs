@@ -8,7 +8,7 @@ use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::operations::request::{HashedRequest, ReplySink};
 use crate::partition::chunks::{Chunks, Held};
-use crate::region::copy_budget;
+use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
 /// Requests of a client for an item, as its history has them, from which on the item is loaded.
@@ -31,27 +31,49 @@ impl Writer<'_> {
     /// Returns the entry of a key's chunk. Loads the item if it has none, and there is room.
     pub fn load(&self, hash: IndexHash, key: &[u8]) -> Option<Entry> {
         let chunks = self.partition.chunks.get()?;
-        let found = self.find(hash, key)?;
+        let mut found = self.find_any(hash, key)?;
         let key_hash = KeyHash::of(key, self.partition.layout.seed);
         let known = chunks.with(self, |held, _| {
             let chunk = held.table.find(key_hash, key).filter(|chunk| !chunk.is_void)?;
             held.table.touch(chunk.entry.offset, chunk.entry.version);
             Some(chunk.entry)
         });
-        known.or_else(|| self.load_found(chunks, (key_hash, key), &found))
+        if known.is_some() {
+            return known;
+        }
+        if self.is_dirty(&found) {
+            found = self.cleaned(hash, found)?; // its chunk is void
+        }
+        self.load_found(chunks, (hash, key_hash, key), &found)
     }
 
     /// Loads an item that has no chunk that clients accept.
-    fn load_found(&self, chunks: &Chunks, (hash, key): (KeyHash, &[u8]), found: &Found) -> Option<Entry> {
+    fn load_found(
+        &self,
+        chunks: &Chunks,
+        (index_hash, hash, key): (IndexHash, KeyHash, &[u8]),
+        found: &Found,
+    ) -> Option<Entry> {
+        let moves = self.partition.get(Field::Moves);
         let value_bytes = found.value_bytes();
         let loaded = chunks.with(self, |held, host| {
             // An access that the item would record, or a stale mark, needs the writer.
             if found.header.has_state() {
                 return None;
             }
-            // Nothing moves in the data memory meanwhile.
             let mut taken = held.table.take(key.len(), value_bytes, host)?;
-            self.show(found, |value| {
+            // The search for a chunk copies other items back, where they are, or removes them.
+            let mut found = *found;
+            if self.has_moved(moves, Some(&found)) {
+                match self.lookup(index_hash, key) {
+                    Some(at) => found = at,
+                    None => {
+                        held.table.give_back(taken);
+                        return None;
+                    }
+                }
+            }
+            self.show(&found, |value| {
                 let (flags, expiry_s) = (found.flags, found.expiry.0);
                 taken.fill(&chunks.area, &Item { hash, key, value, flags, expiry_s })
             });

@@ -5,12 +5,16 @@
 //! | `mod.rs` | the table of a partition, its statistics, the clock of leases |
 //! | `life.rs` | death of chunks: changes, removals, flushes; upkeep |
 //! | `load.rs` | loads, for gets, for stores and for what clients have read |
+//! | `back.rs` | write-back: values that only a chunk has |
 
+mod back;
 mod life;
 mod load;
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
+
+use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use micanite_chunks::{Area, Chunk, Config, CopyBack, Counters, Host, Policy, Table, Usage};
 
@@ -77,6 +81,12 @@ pub(crate) struct Chunks {
     /// Only a [`Writer`] of the partition borrows it, and never twice.
     held: RefCell<Held>,
     published: Mutex<ChunkStats>,
+    /// Chunks that alone have the newest value.
+    dirty: AtomicU64,
+    /// True while stores of fabric clients may leave their value in a chunk.
+    is_back: AtomicBool,
+    /// Snapshots and others that need all values in the data memory for a while.
+    suspensions: AtomicU32,
 }
 
 /// Part of [`Chunks`] that only the writer uses.
@@ -107,7 +117,16 @@ impl Chunks {
             area: area.clone(),
             held: RefCell::new(Held { table, prefetched: 0, loads_refused: 0 }),
             published: Mutex::new(ChunkStats::default()),
+            dirty: AtomicU64::new(0),
+            is_back: AtomicBool::new(config.write == ChunkWrite::Back),
+            suspensions: AtomicU32::new(0),
         })
+    }
+
+    /// Returns the area, for tests.
+    #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
+    pub fn area(&self) -> &Area {
+        &self.area
     }
 
     /// Runs `run` with the table. The writer, of this partition, proves the right.
@@ -115,7 +134,37 @@ impl Chunks {
     /// # Panics
     /// Within another call.
     fn with<R>(&self, writer: &Writer<'_>, run: impl FnOnce(&mut Held, &mut OfWriter<'_, '_>) -> R) -> R {
-        run(&mut self.held.borrow_mut(), &mut OfWriter(writer))
+        let mut held = self.held.borrow_mut();
+        let result = run(&mut held, &mut OfWriter(writer));
+        let dirty = held.table.dirty();
+        if dirty != self.dirty.load(Ordering::Relaxed) {
+            self.dirty.store(dirty, Ordering::Release);
+        }
+        result
+    }
+
+    /// Returns whether a store may leave its value in a chunk. Only for a writer.
+    fn is_back(&self) -> bool {
+        self.is_back.load(Ordering::Acquire) && self.suspensions.load(Ordering::Acquire) == 0
+    }
+
+    /// Ends the writing of values into chunks only. The writers of the moment may not know it yet.
+    pub fn end_write_back(&self) {
+        self.is_back.store(false, Ordering::Release);
+    }
+
+    /// Like [`Self::end_write_back`], until [`Self::resume_write_back`] has been called as often.
+    pub fn suspend_write_back(&self) {
+        self.suspensions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn resume_write_back(&self) {
+        self.suspensions.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Returns the chunks that alone have the newest value.
+    pub fn dirty(&self) -> u64 {
+        self.dirty.load(Ordering::Acquire)
     }
 
     /// Returns the statistics that the last upkeep left.
@@ -129,15 +178,15 @@ impl Chunks {
 }
 
 /// Clock and data memory of a partition, for its table.
-struct OfWriter<'a, 'w>(#[expect(dead_code, reason = "write-back follows")] &'a Writer<'w>);
+struct OfWriter<'a, 'w>(&'a Writer<'w>);
 
 impl Host for OfWriter<'_, '_> {
     fn now_ns(&mut self) -> u64 {
         boot_ns()
     }
 
-    fn copy_back(&mut self, _: &Area, _: &Chunk) -> CopyBack {
-        CopyBack::Dropped // no chunk is dirty
+    fn copy_back(&mut self, area: &Area, chunk: &Chunk) -> CopyBack {
+        self.0.copy_back(area, chunk)
     }
 }
 

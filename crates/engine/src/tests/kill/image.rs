@@ -15,7 +15,7 @@ use crate::*;
 /// All facts about an item, except how often and when it was requested, which are hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    value: Vec<u8>,
+    pub value: Vec<u8>,
     flags: u32,
     expiry: Expiry,
     cas: u64,

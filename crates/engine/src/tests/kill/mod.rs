@@ -5,6 +5,7 @@
 //! before the operation and after it. The stores are in the order of the source here.
 //! `tests/stepped/main.rs` tests the order of the compiler: it stops between instructions.
 
+mod back;
 mod caches;
 mod image;
 mod operations;

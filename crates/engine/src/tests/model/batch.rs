@@ -17,8 +17,10 @@ pub(crate) struct OwnedRequest {
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Get { cas: bool },
+    GetEntry,
     GetAndTouch { expiry: Expiry },
     Store { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
+    StoreEntry { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
     Concatenate { before: bool, more: Vec<u8> },
     Arithmetic { up: bool, delta: u64 },
     Touch { expiry: Expiry },
@@ -33,9 +35,13 @@ impl Action {
     fn operation(&self) -> Operation<'_> {
         match *self {
             Self::Get { cas } => Operation::Get { cas },
+            Self::GetEntry => Operation::GetEntry,
             Self::GetAndTouch { expiry } => Operation::GetAndTouch { expiry, cas: true },
             Self::Store { condition, ref value, flags, expiry } => {
                 Operation::Store { condition, value, flags, expiry }
+            }
+            Self::StoreEntry { condition, ref value, flags, expiry } => {
+                Operation::StoreEntry { condition, value, flags, expiry }
             }
             Self::Concatenate { before: true, ref more } => Operation::Prepend { value: more },
             Self::Concatenate { ref more, .. } => Operation::Append { value: more },
@@ -96,12 +102,22 @@ impl Workers {
         // second.
         self.execute_once(&[], &[], &[]);
         if closed {
+            self.end_write_back();
             crate::image::close(&self.cache.partitions).unwrap();
         }
         self.handles.clear();
         self.cache = self.setup.cache_in(Some(Maps { kept: true, ..maps }));
         self.handles = Self::handles(&self.cache, &self.setup);
         true
+    }
+
+    /// Ends write-back; the upkeep copies back what is left.
+    fn end_write_back(&mut self) {
+        self.cache.end_write_back();
+        let now_s = self.now_s;
+        while self.cache.dirty_chunks() > 0 {
+            self.handles.iter_mut().for_each(|worker| worker.maintain(now_s));
+        }
     }
 
     pub fn cache(&self) -> &Cache {
@@ -166,8 +182,7 @@ impl Workers {
         };
         let requests: Vec<_> = which.iter().map(request).collect();
         let room_values = std::mem::replace(&mut self.room_values, usize::MAX);
-        let mut sink =
-            Sink { replies: Vec::with_capacity(which.len()), room_values, described: ItemMeta::default() };
+        let mut sink = Sink { replies: Vec::with_capacity(which.len()), room_values, ..Sink::default() };
         let now_s = self.now_s;
         let executed = self.turn().execute(&requests, now_s, &mut sink);
         assert_eq!(executed, sink.replies.len(), "replies of a batch");
@@ -181,7 +196,11 @@ impl Workers {
         let route = self.cache.route(self.cache.partition_of(hash)).unwrap();
         let may = match route.access {
             Access::Erew => route.owner == self.turn,
-            Access::Crew => route.owner == self.turn || is_read(action),
+            // Only the owner knows the value of a dirty item.
+            Access::Crew => {
+                let may_be_dirty = self.setup.area == Some(ChunkWrite::Back);
+                route.owner == self.turn || is_read(action) && !may_be_dirty
+            }
             Access::Crcw => true,
         };
         assert!(!may, "worker {} refused in {route:?}", self.turn);
@@ -203,10 +222,12 @@ impl std::fmt::Display for Workers {
 }
 
 /// Keeps replies; has room for this many values only.
+#[derive(Default)]
 struct Sink {
     replies: Vec<Reply>,
     room_values: usize,
     described: ItemMeta,
+    entry: Option<ChunkEntry>,
 }
 
 impl ReplySink for Sink {
@@ -219,6 +240,7 @@ impl ReplySink for Sink {
             flags: meta.flags,
             cas: meta.cas,
             item: self.described,
+            entry: self.entry.take(),
         });
         self.replies.last_mut().map(|reply| &mut reply.value[..])
     }
@@ -234,10 +256,16 @@ impl ReplySink for Sink {
         self.described = item;
     }
 
+    fn entry(&mut self, index: usize, entry: ChunkEntry) {
+        assert_eq!(index, self.replies.len());
+        self.entry = Some(entry);
+    }
+
     fn finish(&mut self, index: usize, outcome: Outcome) {
         assert_eq!(index + usize::from(outcome == Outcome::Hit), self.replies.len());
         if outcome != Outcome::Hit {
-            self.replies.push(Reply { item: self.described, ..Reply::default() });
+            let (item, entry) = (self.described, self.entry.take());
+            self.replies.push(Reply { item, entry, ..Reply::default() });
         }
         self.described = ItemMeta::default();
         self.replies[index].outcome = Some(outcome);

@@ -38,16 +38,19 @@ impl Model {
     pub(super) fn check(&mut self, request: &OwnedRequest, reply: &Reply) {
         let key = request.key;
         let outcome = reply.outcome.unwrap();
+        self.keys[key].learn(reply.entry);
         if self.is_refused(&request.action, outcome) {
             return;
         }
         match &request.action {
             Action::Get { cas } => self.check_get(key, reply, *cas),
+            Action::GetEntry => self.check_get(key, reply, false),
             Action::GetAndTouch { expiry } => {
                 self.check_get(key, reply, true);
                 self.set_expiry(key, *expiry);
             }
-            Action::Store { condition, value, flags, expiry } => {
+            Action::Store { condition, value, flags, expiry }
+            | Action::StoreEntry { condition, value, flags, expiry } => {
                 if self.check_store(key, *condition, value, outcome) {
                     self.keys[key].item = Some(Item {
                         value: value.clone(),
@@ -82,7 +85,7 @@ impl Model {
     /// takes space.
     fn is_refused(&mut self, action: &Action, outcome: Outcome) -> bool {
         let refused = outcome == Outcome::OutOfMemory;
-        let takes_space = !matches!(action, Action::Get { .. } | Action::Delete);
+        let takes_space = !matches!(action, Action::Get { .. } | Action::GetEntry | Action::Delete);
         assert!(!refused || self.is_store && takes_space);
         self.tally.refused += u64::from(refused);
         refused

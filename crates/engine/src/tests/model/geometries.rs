@@ -27,6 +27,7 @@ pub(crate) fn cache_geometry(shape: usize, drawn: usize) -> Setup {
         workers: 1 + drawn / 5 % 2,
         access: access(drawn),
         maps: in_maps(drawn),
+        area: area(drawn),
         ..Setup::default()
     }
 }
@@ -50,6 +51,7 @@ pub(crate) fn store_geometry(shape: usize, drawn: usize) -> Setup {
         workers: 1 + drawn % 2,
         access: access(drawn),
         maps: in_maps(drawn),
+        area: area(drawn),
         ..Setup::default()
     }
 }
@@ -57,6 +59,16 @@ pub(crate) fn store_geometry(shape: usize, drawn: usize) -> Setup {
 /// Draws maps; the checkers cannot map.
 fn in_maps(drawn: usize) -> bool {
     drawn % 3 == 2 && !cfg!(any(miri, loom))
+}
+
+/// Draws a cache area; miri has no clock for it.
+fn area(drawn: usize) -> Option<ChunkWrite> {
+    match drawn / 2 % 3 {
+        _ if cfg!(miri) => None,
+        0 => None,
+        1 => Some(ChunkWrite::Through),
+        _ => Some(ChunkWrite::Back),
+    }
 }
 
 fn access(drawn: usize) -> Access {

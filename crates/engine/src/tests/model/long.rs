@@ -71,6 +71,8 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
         tallies.lost += tally.lost;
         tallies.hits += tally.hits;
         tallies.elsewhere += tally.elsewhere;
+        tallies.accepted += tally.accepted;
+        tallies.dirty += tally.dirty;
         all.evicted_log += stats.evicted_log;
         all.evicted_bucket += stats.evicted_bucket;
         all.buckets_split += stats.buckets_split;
@@ -90,6 +92,7 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
     // The first rounds have one worker.
     let several = operations >= 10 * ROUND_OPERATIONS;
     assert!(!several || tallies.elsewhere > 0, "{tallies:?}");
+    assert!(!several || tallies.accepted > 0 && tallies.dirty > 0, "{tallies:?}");
     (tallies, all)
 }
 

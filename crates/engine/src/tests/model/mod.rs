@@ -8,6 +8,7 @@
 
 mod batch;
 mod check;
+mod chunks;
 mod geometries;
 #[cfg(all(test, not(miri)))]
 mod long;
@@ -39,6 +40,8 @@ struct Key {
     item: Option<Item>,
     /// All CAS values that it ever had: none may return for another value.
     given: Vec<u64>,
+    /// Entries of its chunks that a client has learnt lately.
+    entries: Vec<ChunkEntry>,
 }
 
 struct Item {
@@ -65,6 +68,10 @@ pub(crate) struct Tally {
     pub hits: u64,
     /// Requests that another worker had to repeat.
     pub elsewhere: u64,
+    /// One-sided reads that were accepted.
+    pub accepted: u64,
+    /// Batches after which a chunk alone had the newest value of an item.
+    pub dirty: u64,
 }
 
 /// The engine and the model.
@@ -75,6 +82,9 @@ pub(crate) struct Model {
     /// Requests that fill the batch.
     batch_requests: usize,
     is_store: bool,
+    has_area: bool,
+    /// Key whose chunks are read next.
+    next_read: usize,
     value_bytes_max: usize,
     /// A scheduled flush.
     flush_due_s: Option<u32>,
@@ -97,13 +107,22 @@ impl Model {
                 name = format!("{name:x<250}");
             }
             let name = name.into_bytes();
-            Key { hash: workers.cache().hash(&name), name, namespace, item: None, given: Vec::new() }
+            Key {
+                hash: workers.cache().hash(&name),
+                name,
+                namespace,
+                item: None,
+                given: Vec::new(),
+                entries: Vec::new(),
+            }
         };
         Self {
             keys: (0..keys).map(key).collect(),
             workers,
             batch: Vec::new(),
             batch_requests: 1,
+            has_area: geometry.area.is_some(),
+            next_read: 0,
             is_store: geometry.semantics == Semantics::Store,
             value_bytes_max: geometry.value_bytes_max,
             flush_due_s: None,
@@ -159,6 +178,7 @@ impl Model {
         for (at, reply) in replies.in_order {
             self.check(&batch[at], &reply);
         }
+        self.read_chunks_after(&batch);
         batch.clear();
         self.batch = batch;
     }
@@ -171,6 +191,7 @@ impl Model {
             self.flush_due_s = None;
             self.forget(|_| true);
         }
+        self.read_all_chunks();
     }
 
     fn flush(&mut self, in_s: u32) {
@@ -181,12 +202,17 @@ impl Model {
             self.forget(|_| true);
             assert_eq!(self.stats().items_live, 0, "live after a flush");
         }
+        self.read_all_chunks();
     }
 
     /// Continues with the image in a later process. That one knows of no scheduled flush.
     fn reopen(&mut self, closed: bool) {
+        if !closed {
+            self.forget_dirty();
+        }
         if self.workers.reopen(closed) {
             self.flush_due_s = None;
+            self.keys.iter_mut().for_each(|key| key.entries.clear());
         }
         self.audit();
     }
@@ -197,6 +223,7 @@ impl Model {
         if invalidated.is_ok() {
             self.forget(|key| key.namespace == Some(name));
         }
+        self.read_all_chunks();
     }
 
     fn forget(&mut self, which: impl Fn(&Key) -> bool) {
@@ -229,6 +256,7 @@ impl Model {
             (known, known),
             "the engine's count of items, those in its index, and the model's"
         );
+        self.read_all_chunks();
         self.lost_lately = 0;
         self.evicted_before = stats.evicted_log + stats.evicted_bucket;
     }

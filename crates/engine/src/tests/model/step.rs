@@ -55,7 +55,10 @@ impl Model {
                     228..234 => self.workers.swap(),
                     234..240 => self.workers.change_route(word.extra()),
                     240..248 => self.batch_requests = 1 + word.extra() % 32,
-                    248..252 => self.workers.maintain(),
+                    248..252 => {
+                        self.workers.maintain();
+                        self.note_accesses(word.extra());
+                    }
                     252..255 => self.workers.room_values = word.extra() % 4,
                     255 => self.step_seldom(word),
                     _ => unreachable!("requests are above"),
@@ -70,6 +73,7 @@ impl Model {
         let extra = word.extra();
         let action = match word.kind() {
             0..20 => self.meta_get(extra, expiry),
+            20..80 if self.has_area && extra % 4 == 1 => Action::GetEntry,
             20..80 => Action::Get { cas: extra.is_multiple_of(4) },
             80..88 => Action::GetAndTouch { expiry },
             88..104 => self.meta_store(key, (word.size(), extra), expiry),
@@ -84,11 +88,11 @@ impl Model {
                     12..14 => Condition::Present,
                     _ => Condition::Unchanged(self.keys[key].given.last().copied().unwrap_or(u64::MAX)),
                 };
-                Action::Store {
-                    condition,
-                    value: self.value(word.size() % (max + 2), (extra / 64).is_multiple_of(8)),
-                    flags: [0, extra as u32][extra / 512 % 2],
-                    expiry,
+                let value = self.value(word.size() % (max + 2), (extra / 64).is_multiple_of(8));
+                let flags = [0, extra as u32][extra / 512 % 2];
+                match self.has_area && extra / 1024 % 2 == 1 {
+                    true => Action::StoreEntry { condition, value, flags, expiry },
+                    false => Action::Store { condition, value, flags, expiry },
                 }
             }
             168..184 => {

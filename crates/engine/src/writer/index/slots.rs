@@ -232,11 +232,11 @@ impl Writer<'_> {
         backwards.flat_map(|first_word| (1..=BUCKET_ENTRIES).rev().map(move |slot| first_word + slot))
     }
 
-    /// Returns the word of an entry, if its chain holds it.
+    /// Returns the word of an entry, dirty or not, if its chain holds it.
     #[inline]
     pub fn slot_of(&self, hash: IndexHash, entry: Entry) -> Option<usize> {
         for bucket in self.partition.chain(self.partition.bucket(hash)) {
-            let slot = bucket.entries().iter().position(|word| *word == entry.0);
+            let slot = bucket.entries().iter().position(|word| Entry(*word).with_dirty(false) == entry);
             if let Some(slot) = slot {
                 return Some(bucket.slot_word(slot));
             }
