@@ -1,6 +1,7 @@
 //! Runs the program on frames (BPF_PROG_TEST_RUN), over an image written by the engine.
 
 mod concurrent;
+mod dirty;
 mod fixture;
 mod lines;
 mod maps;
