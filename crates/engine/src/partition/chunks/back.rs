@@ -179,8 +179,8 @@ impl Writer<'_> {
             && shape.header_in(old.units()).is_some()
     }
 
-    /// Marks an item as dirty, gives it expiry, flags and stamp of the new value, and kills the chunk of the old
-    /// one.
+    /// Marks an item as dirty, gives it expiry, flags and stamp of the new value, and kills the chunk of
+    /// the old one.
     fn mark_dirty(
         &self,
         held: &mut Held,
