@@ -23,6 +23,8 @@ KILL_OPERATIONS ?= 20000
 KERNEL_REPLIES ?= 1000000
 # Of each case.
 LINEARIZABILITY_SECONDS ?= 30
+# In each of ten cases.
+ONE_SIDED_READS ?= 1000000
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
 HAS_FABRIC := pkg-config --exists 'libfabric >= 1.17' 2>/dev/null
@@ -42,7 +44,7 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel report report-measure fuzz package deb deps clean
+  bench-kernel bench-fabric report report-measure fuzz package deb deps clean
 
 # List the targets.
 help:
@@ -140,8 +142,10 @@ soak: build
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/bypass/test_kernel_get_consistency.py
+	if $(HAS_FABRIC); then cargo build --release --package micanite --package micanite-test-tools \
+	  --features micanite/libfabric,micanite-test-tools/libfabric; fi
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
-	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) \
+	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
@@ -182,6 +186,16 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 	@scripts/peer-memcached >/dev/null
 	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
 
+ONE_SIDED = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
+  --features micanite/libfabric$(comma)micanite-lab/libfabric))
+
+bench-fabric: ## InnerCache's workloads by one-sided reads and by messages, over libfabric; a full run rewrites docs/benchmarks/fabric.md (root; ARGS="--case /1k/")
+	@scripts/deps build
+	@scripts/deps fabric
+	cargo build --release --package micanite --package micanite-lab $(ONE_SIDED)
+	$(TARGET_DIR)/release/micanite-lab fabric --server $(TARGET_DIR)/release/micanite $(LAB_FLAGS) \
+	  $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/fabric.md) $(ARGS)
+
 bench: build ## the quick report: the evaluation on this machine as one page, target/report/index.html, in under ten minutes (ARGS="--only ID", --list, --reuse, --peer NAME=ADDRESS)
 	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make bench$(if $(ARGS), ARGS='$(ARGS)')"
 
@@ -192,11 +206,12 @@ report: build ## the full report: more rounds, larger sets and more points, in a
 	  TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
 
 report-measure:
+	@scripts/deps fabric
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
-	@cargo build --release --package micanite-lab
+	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED)
 	@$(TARGET_DIR)/release/micanite-lab report \
 	  --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 

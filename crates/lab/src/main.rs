@@ -7,6 +7,7 @@
 mod bypass;
 mod engine;
 mod evaluation;
+mod fabric;
 mod generator;
 mod harness;
 mod kernel;
@@ -48,6 +49,8 @@ enum Target {
     Bypass(bypass::Options),
     /// GETs answered in the kernel beside memcached, our other ports and a bare reflector
     Kernel(kernel::Options),
+    /// One-sided reads over libfabric: InnerCache's workloads by three ways of reading
+    Fabric(fabric::Options),
     /// Our port over our engine, beside the same port over other tables
     Tables(tables::Options),
     /// Misses of real requests: simulated, and of live servers beside memcached
@@ -59,6 +62,9 @@ enum Target {
     /// Serves a port only so far: the bare echo and others
     #[command(hide = true)]
     Stage(bypass::StageOptions),
+    /// Sends every message of a fabric back
+    #[command(hide = true)]
+    Pong(fabric::PongOptions),
     /// Sends every datagram of an interface back by an XDP program
     #[command(hide = true)]
     Reflect(kernel::ReflectOptions),
@@ -132,6 +138,8 @@ fn main() {
         Target::Limits(options) => limits::run(&options),
         Target::Net(options) => network::run(&options),
         Target::Kernel(options) => kernel::run(&options),
+        Target::Fabric(options) => fabric::run(&options),
+        Target::Pong(options) => fabric::run_pong(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
         Target::Traces(options) => traces::run(&options),
         Target::Tables(options) => tables::run(&options),

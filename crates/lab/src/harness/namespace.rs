@@ -13,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use super::launch;
+use super::launch::{self, Cpus};
 use super::process::{self, Process};
 use crate::Result;
 use crate::generator::frames::Way;
@@ -65,11 +65,11 @@ pub(crate) fn mac_text(mac: MacAddress) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Starts a command pinned to a CPU, in a network of its own with a cable to ours. `threaded`: both
+/// Starts a command pinned to some CPUs, in a network of its own with a cable to ours. `threaded`: both
 /// ends of the cable are polled by threads of the kernel's, which are to be pinned.
 pub(crate) fn start_inside(
     (number, name): (u8, &str),
-    cpu: usize,
+    cpus: impl Cpus,
     command: &[OsString],
     threaded: bool,
 ) -> Result<Process> {
@@ -78,10 +78,13 @@ pub(crate) fn start_inside(
     let mut launcher = Command::new(std::env::current_exe()?);
     launcher
         .args(["inside", "--number", &number.to_string()])
-        .args(["--cpu", &cpu.to_string()])
         .args(["--parent", &std::process::id().to_string()])
         .arg("--log")
         .arg(&log);
+    match cpus.list() {
+        all if all.is_empty() => {}
+        some => drop(launcher.args(["--cpu", &some])),
+    }
     if threaded {
         launcher.arg("--threaded");
     }
@@ -147,9 +150,9 @@ pub(crate) struct InsideOptions {
     /// The number of the cable
     #[arg(long)]
     number: u8,
-    /// The CPU
-    #[arg(long)]
-    cpu: usize,
+    /// The CPUs; none is all
+    #[arg(long, value_delimiter = ',')]
+    cpu: Vec<usize>,
     /// The process that must not be survived
     #[arg(long)]
     parent: i32,
@@ -181,7 +184,7 @@ pub(crate) fn run_inside(options: &InsideOptions) -> Result<()> {
         poll_by_thread(SERVER_INTERFACE)?;
     }
     let log = std::fs::File::create(&options.log)?;
-    let error = launch::command_below(options.parent, options.cpu, &options.command)?
+    let error = launch::command_below(options.parent, options.cpu.as_slice(), &options.command)?
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -9,7 +9,7 @@ mod machine;
 mod page;
 mod peers;
 mod run;
-mod section;
+pub(crate) mod section;
 mod sections;
 mod shown;
 #[cfg(test)]

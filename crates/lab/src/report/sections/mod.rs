@@ -16,6 +16,7 @@ mod throughput;
 
 use std::collections::BTreeMap;
 
+use crate::fabric::section as fabric;
 use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 
 /// All sections.
@@ -23,7 +24,7 @@ use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 /// # Errors
 /// When a section has no text.
 pub(crate) fn all() -> Result<Vec<Section>, String> {
-    let sections: [(&str, Commands, Draw); 17] = [
+    let sections: [(&str, Commands, Draw); 18] = [
         ("throughput", throughput::commands, throughput::draw),
         ("latency", latency::commands, latency::draw),
         ("engine", engine::commands, engine::draw),
@@ -38,6 +39,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("misses", misses::commands, misses::draw),
         ("ycsb", throughput::ycsb, throughput::draw_workloads),
         ("innercache", throughput::innercache, throughput::draw_workloads),
+        ("fabric", fabric::commands, fabric::draw),
         ("balance", balance::commands, balance::draw),
         ("items", items::commands, items::draw),
         ("lacking", lacking::commands, lacking::draw),
