@@ -3,6 +3,7 @@
 mod consistency;
 mod increments;
 mod linearizability;
+mod one_sided;
 mod relay;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,8 @@ enum Tool {
     Consistency(consistency::Options),
     /// Clients of all ports at the same time: each key's history must be linearizable
     Linearizability(linearizability::Options),
+    /// One-sided reads beside writers and flushes: every value must be whole and not outdated
+    OneSided(one_sided::Options),
 }
 
 fn main() {
@@ -35,6 +38,7 @@ fn main() {
         Tool::Relay(options) => relay::run(&options),
         Tool::Consistency(options) => consistency::run(&options),
         Tool::Linearizability(options) => linearizability::run(&options),
+        Tool::OneSided(options) => one_sided::run(&options),
     };
     if let Err(error) = result {
         eprintln!("micanite-test-tools: {error}");
