@@ -197,10 +197,10 @@ int micanite_fabric_open(const struct micanite_fabric_options *options, struct m
 	struct micanite_fabric *fabric;
 	int result;
 
-	fabric = calloc(1, sizeof(*fabric) + options->transfers_max * sizeof(fabric->contexts[0]));
+	fabric = calloc(1, sizeof(*fabric) + options->slots_max * sizeof(fabric->contexts[0]));
 	if (fabric == NULL)
 		return FI_ENOMEM;
-	fabric->transfers_max = options->transfers_max;
+	fabric->slots_max = options->slots_max;
 	facts->descriptor = -1;
 	facts->server = FI_ADDR_NOTAVAIL;
 	*step = "find the address";

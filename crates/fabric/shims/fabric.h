@@ -16,6 +16,8 @@ struct micanite_fabric_options {
 	const char *node;
 	const char *service; /* null: the provider chooses, or needs none */
 	uint32_t transfers_max;
+	uint32_t slots_max; /* those of transfers that were given up, too */
+	uint32_t zero;
 	uint32_t peers_max;
 	uint8_t listens; /* node and service are ours, else the server's */
 	uint8_t progresses; /* by a thread of the provider */

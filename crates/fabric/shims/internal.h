@@ -12,7 +12,7 @@ struct micanite_fabric {
 	struct fid_av *av;
 	struct fid_cq *cq;
 	struct fid_ep *ep;
-	uint32_t transfers_max;
+	uint32_t slots_max;
 	/* One per transfer: some providers keep their own state there. */
 	struct fi_context2 contexts[];
 };

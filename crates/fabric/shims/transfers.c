@@ -97,7 +97,7 @@ static uint32_t slot_of(const struct micanite_fabric *fabric, const void *contex
 	uintptr_t place = (uintptr_t)context;
 	size_t slot = (place - first) / sizeof(fabric->contexts[0]);
 
-	if (place < first || slot >= fabric->transfers_max)
+	if (place < first || slot >= fabric->slots_max)
 		return UINT32_MAX;
 	return (uint32_t)slot;
 }

@@ -10,7 +10,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use crate::address::FabricAddress;
 use crate::endpoint::Opened;
 use crate::error::Error;
-use crate::limits::{BATCH, NAME_BYTES_MAX};
+use crate::limits::{BATCH, GIVEN_UP_MAX, NAME_BYTES_MAX};
 use crate::memory::Place;
 use crate::provider::{Addressing, Provider};
 use crate::shim::{
@@ -104,6 +104,8 @@ impl Domain {
             node,
             service,
             transfers_max: options.transfers_max,
+            slots_max: options.transfers_max.saturating_add(GIVEN_UP_MAX),
+            zero: 0,
             peers_max: options.peers_max,
             listens: u8::from(listens),
             progresses: u8::from(provider.wants_automatic_progress()),
@@ -230,7 +232,7 @@ impl Domain {
     /// do this, it completes as it would have otherwise.
     ///
     /// # Safety
-    /// The slot is below `transfers_max`. Only the owner of the endpoint calls this, before it is shut.
+    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`. Only the owner of the endpoint calls this, before it is shut.
     pub(crate) unsafe fn cancel(&self, slot: u32) {
         // SAFETY: as the caller says; the endpoint is open.
         let _ = unsafe { micanite_fabric_cancel(self.fabric.as_ptr(), slot) };
@@ -239,7 +241,7 @@ impl Domain {
     /// Starts a transfer.
     ///
     /// # Safety
-    /// The slot is below `transfers_max` and has no transfer. The place is registered memory of this domain
+    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`, and has no transfer. The place is registered memory of this domain
     /// that is neither accessed nor freed until the slot's transfer has finished or the endpoint is shut. The
     /// peer was inserted. Only the owner of the endpoint calls this, before it is shut.
     pub(crate) unsafe fn start(&self, slot: u32, place: Place<'_>, action: Action) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use micanite_memory::Region;
 use crate::address::FabricAddress;
 use crate::domain::{Domain, Finished};
 use crate::error::Error;
-use crate::limits::BATCH;
+use crate::limits::{BATCH, GIVEN_UP_MAX};
 use crate::memory::{Area, Buffer};
 use crate::peers::{GREETING, Peer, Peers, read_greeting};
 use crate::provider::{Addressing, Provider};
@@ -62,7 +62,7 @@ impl Endpoint {
     }
 
     fn open(address: &FabricAddress, listens: bool, options: &EndpointOptions) -> Result<Self, Error> {
-        let transfers_max = options.transfers_max.clamp(1, NO_SLOT - 1);
+        let transfers_max = options.transfers_max.clamp(1, NO_SLOT - 1 - GIVEN_UP_MAX);
         let peers_max = options.peers_max.clamp(1, address.provider.peers_max);
         let options = EndpointOptions { transfers_max, peers_max, ..*options };
         let Opened { domain, descriptor, name, server, message_bytes_max, ranges_max } =
@@ -126,6 +126,7 @@ impl Endpoint {
         let mut result = Ok(());
         for one in &finished[..count] {
             match self.slots.end(one.slot, one.error) {
+                Ended::Transfer(transfer, _) if transfer.is_given_up => drop(transfer),
                 Ended::Transfer(transfer, error) => {
                     completions.push(self.complete(transfer, &Finished { error, ..*one }));
                 }
@@ -137,7 +138,7 @@ impl Endpoint {
     }
 
     fn complete(&mut self, transfer: Transfer, finished: &Finished) -> Completion {
-        let Transfer { operation, token, peer, bytes, buffer, is_cancelled } = transfer;
+        let Transfer { operation, token, peer, bytes, buffer, is_cancelled, .. } = transfer;
         let completion = Completion { operation, token, peer, buffer, result: Ok(bytes) };
         match finished.error {
             0 if operation == Operation::Receive => self.received(completion, finished),

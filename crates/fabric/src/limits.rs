@@ -7,6 +7,8 @@ pub const TRANSFERS_MAX: u32 = 256;
 /// Addresses that one endpoint keeps, those of forgotten peers among them, if not configured. Memory grows
 /// with their number.
 pub const PEERS_MAX: u32 = 1 << 16;
+/// Transfers that an endpoint may give up in its life.
+pub const GIVEN_UP_MAX: u32 = 1 << 14;
 /// Forgotten addresses that one greeting tries to remove.
 pub(crate) const REMOVALS_MAX: usize = 8;
 /// Time after which a peer that takes nothing is gone, if not configured.

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use micanite_memory::{PAGE_BYTES, Region, WORD_BYTES};
+use nix::sys::mman::{MmapAdvise, madvise};
 
 use crate::domain::{Domain, Registration};
 use crate::error::Error;
@@ -120,6 +121,25 @@ impl Buffer {
     /// Returns whether it was registered in this domain.
     pub(crate) fn is_of(&self, domain: &Arc<Domain>) -> bool {
         Arc::ptr_eq(&self.registered.domain, domain)
+    }
+}
+
+impl Buffer {
+    /// Gives the memory of whole pages back to the system, though a transfer has the buffer. The addresses
+    /// stay, and their bytes are zeros.
+    pub(crate) fn discard(&mut self) {
+        let start = self.start.as_ptr();
+        let skipped = start.align_offset(PAGE_BYTES).min(self.bytes);
+        let bytes = (self.bytes - skipped) / PAGE_BYTES * PAGE_BYTES;
+        let Some(first) = NonNull::new(start.wrapping_add(skipped).cast()).filter(|_| bytes > 0) else {
+            return;
+        };
+        // SAFETY: whole pages of this buffer, which nobody else has and which are private and anonymous. They
+        // stay mapped, so a provider that still reads them reads zeros. Nobody borrows them, because a transfer
+        // has the buffer.
+        let discarded = unsafe { madvise(first, bytes, MmapAdvise::MADV_DONTNEED) };
+        // A system that refuses keeps the memory, and nothing else changes.
+        let _ = discarded;
     }
 }
 

@@ -57,6 +57,24 @@ impl Endpoint {
         Err(Unposted { buffer, error })
     }
 
+    /// Gives up all transfers that have this token, because the peer was killed and the provider ends none of
+    /// them; returns their number. They do not complete. Their buffers keep their addresses, which the
+    /// provider may still use, and no memory. Others take their slots, as long as no more than
+    /// [`GIVEN_UP_MAX`](crate::limits::GIVEN_UP_MAX) were given up.
+    pub fn give_up(&mut self, token: u64) -> usize {
+        let is_meant = |transfer: &Transfer| transfer.token == token && !transfer.is_given_up;
+        let mut count = 0;
+        loop {
+            let mut transfers = self.slots.transfers();
+            let Some(slot) = transfers.find_map(|(slot, transfer)| is_meant(transfer).then_some(slot)) else {
+                return count;
+            };
+            drop(transfers);
+            self.slots.give_up(slot);
+            count += 1;
+        }
+    }
+
     /// Sends the first bytes of a buffer to the buffer of a peer that was posted for this tag.
     pub fn send_tagged(
         &mut self,
@@ -188,7 +206,15 @@ impl Endpoint {
         match started {
             Ok(is_whole) => {
                 peer.inspect(|peer| self.peers.took(*peer));
-                let transfer = Transfer { operation, token, peer, bytes, buffer, is_cancelled: false };
+                let transfer = Transfer {
+                    operation,
+                    token,
+                    peer,
+                    bytes,
+                    buffer,
+                    is_cancelled: false,
+                    is_given_up: false,
+                };
                 self.slots.put(slot, transfer);
                 match second {
                     Some(second) if is_whole => self.slots.put_second(second, slot),

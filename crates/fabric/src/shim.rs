@@ -23,6 +23,8 @@ pub(crate) struct ShimOptions {
     pub node: *const c_char,
     pub service: *const c_char,
     pub transfers_max: u32,
+    pub slots_max: u32,
+    pub zero: u32,
     pub peers_max: u32,
     pub listens: u8,
     pub progresses: u8,

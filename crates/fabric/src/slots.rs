@@ -1,5 +1,6 @@
 //! Slots of transfers under way. A slot is the number by which the provider names a transfer.
 
+use crate::limits::GIVEN_UP_MAX;
 use crate::transfer::Transfer;
 
 /// The number of libfabric's error for what has to be tried again.
@@ -40,12 +41,18 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     /// The last one is used next.
     free: Vec<u32>,
+    /// Slots that transfers that were given up have, or had.
+    given_up: u32,
 }
 
 impl Slots {
     pub(crate) fn new(count: u32) -> Self {
-        let count = count.clamp(1, NO_SLOT - 1);
-        Self { slots: (0..count).map(|_| Slot::Free).collect(), free: (0..count).rev().collect() }
+        let count = count.clamp(1, NO_SLOT - 1 - GIVEN_UP_MAX);
+        Self {
+            slots: (0..count).map(|_| Slot::Free).collect(),
+            free: (0..count).rev().collect(),
+            given_up: 0,
+        }
     }
 
     /// Takes a free slot.
@@ -126,6 +133,20 @@ impl Slots {
         } else {
             self.slots[slot as usize] = Slot::Failed;
             self.free.insert(0, slot);
+        }
+    }
+
+    /// Gives up the transfer in a slot. It keeps the slot, and a further one takes its place.
+    pub(crate) fn give_up(&mut self, slot: u32) {
+        let Some(Slot::First { transfer, .. }) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        transfer.is_given_up = true;
+        transfer.buffer.discard();
+        if self.given_up < GIVEN_UP_MAX {
+            self.given_up += 1;
+            self.free.insert(0, self.slots.len() as u32);
+            self.slots.push(Slot::Free);
         }
     }
 

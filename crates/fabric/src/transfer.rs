@@ -108,6 +108,8 @@ pub(crate) struct Transfer {
     pub bytes: usize,
     pub buffer: Buffer,
     pub is_cancelled: bool,
+    /// Nobody waits for it.
+    pub is_given_up: bool,
 }
 
 impl fmt::Debug for Unposted {

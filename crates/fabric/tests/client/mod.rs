@@ -323,6 +323,12 @@ impl Client {
         self.tagged.remove(0)
     }
 
+    /// Starts to send a whole buffer with a tag that nobody waits for.
+    pub fn send_unheard(&mut self, buffer: Buffer, tag: u64, token: u64) {
+        let (peer, bytes) = (self.peer, buffer.len());
+        self.post(buffer, |endpoint, buffer| endpoint.send_tagged(peer, buffer, bytes, tag, token)).unwrap();
+    }
+
     /// Returns whether a message with a tag has come.
     pub fn has_heard_tagged(&self) -> bool {
         !self.tagged.is_empty()

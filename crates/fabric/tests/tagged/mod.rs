@@ -2,7 +2,7 @@
 
 use micanite_fabric::{Error, Operation, Provider};
 
-use crate::client::{Client, Server};
+use crate::client::{Client, OPTIONS, Server};
 
 /// Proves that a message finds the buffer of its tag among others, from either side, whatever its length.
 pub fn a_tagged_message_reaches_only_the_receive_of_its_tag(provider: &'static Provider) {
@@ -142,4 +142,21 @@ pub fn parts_of_a_buffer_are_apart(provider: &'static Provider) {
     // The memory lives as long as a part of it.
     drop((heard, client));
     second.fill(1);
+}
+
+/// Proves that long messages that nobody fetches, which no provider ends, cost no slots once they were given
+/// up, and that their memory stays mapped for those who fetch them late.
+pub fn transfers_that_were_given_up_leave_room(provider: &'static Provider) {
+    let server = Server::start(provider);
+    let mut client = Client::connect(&server);
+    for round in 0..2 * u64::from(OPTIONS.transfers_max) {
+        let buffer = client.endpoint.buffer(64 << 10).unwrap();
+        client.send_unheard(buffer, 1000 + 2 * round, 77);
+        assert_eq!(client.endpoint.give_up(77), 1);
+        assert_eq!(client.endpoint.give_up(77), 0);
+        assert_eq!(client.ask(b"other"), b"other");
+    }
+    // The receiver comes late, and fetches what is there.
+    assert_eq!(client.ask(b"tag 1000"), b"posted");
+    assert_eq!(client.ask(b"after it"), b"after it");
 }
