@@ -232,7 +232,8 @@ impl Domain {
     /// do this, it completes as it would have otherwise.
     ///
     /// # Safety
-    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`. Only the owner of the endpoint calls this, before it is shut.
+    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`. Only the owner of the endpoint calls this, before
+    /// it is shut.
     pub(crate) unsafe fn cancel(&self, slot: u32) {
         // SAFETY: as the caller says; the endpoint is open.
         let _ = unsafe { micanite_fabric_cancel(self.fabric.as_ptr(), slot) };
@@ -241,9 +242,9 @@ impl Domain {
     /// Starts a transfer.
     ///
     /// # Safety
-    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`, and has no transfer. The place is registered memory of this domain
-    /// that is neither accessed nor freed until the slot's transfer has finished or the endpoint is shut. The
-    /// peer was inserted. Only the owner of the endpoint calls this, before it is shut.
+    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`, and has no transfer. The place is registered
+    /// memory of this domain that is neither accessed nor freed until the slot's transfer has finished or the
+    /// endpoint is shut. The peer was inserted. Only the owner of the endpoint calls this, before it is shut.
     pub(crate) unsafe fn start(&self, slot: u32, place: Place<'_>, action: Action) -> Result<(), Error> {
         let (fabric, memory) = (self.fabric.as_ptr(), place.registration.memory.as_ptr());
         let (start, bytes) = (place.start.cast(), place.bytes);

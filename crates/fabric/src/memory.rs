@@ -135,8 +135,8 @@ impl Buffer {
             return;
         };
         // SAFETY: whole pages of this buffer, which nobody else has and which are private and anonymous. They
-        // stay mapped, so a provider that still reads them reads zeros. Nobody borrows them, because a transfer
-        // has the buffer.
+        // stay mapped, so a provider that still reads them reads zeros. Nobody borrows them, because a
+        // transfer has the buffer.
         let discarded = unsafe { madvise(first, bytes, MmapAdvise::MADV_DONTNEED) };
         // A system that refuses keeps the memory, and nothing else changes.
         let _ = discarded;
