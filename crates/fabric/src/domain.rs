@@ -232,8 +232,8 @@ impl Domain {
     /// do this, it completes as it would have otherwise.
     ///
     /// # Safety
-    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`. Only the owner of the endpoint calls this, before
-    /// it is shut.
+    /// The slot is one of `transfers_max` and `GIVEN_UP_MAX`. Only the owner of the endpoint calls this,
+    /// before it is shut.
     pub(crate) unsafe fn cancel(&self, slot: u32) {
         // SAFETY: as the caller says; the endpoint is open.
         let _ = unsafe { micanite_fabric_cancel(self.fabric.as_ptr(), slot) };
