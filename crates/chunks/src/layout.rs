@@ -96,6 +96,11 @@ impl Geometry {
         Self { partition_bits, page_bytes, pages }.checked()
     }
 
+    /// Returns the sizes of an area of so many pages, or `None` if a partition would have no page.
+    pub fn of_pages(partition_bits: u32, page_bytes: usize, pages: usize) -> Option<Self> {
+        Self { partition_bits, page_bytes, pages }.checked()
+    }
+
     fn checked(self) -> Option<Self> {
         let is_valid = self.partition_bits <= PARTITION_BITS
             && self.page_bytes.is_multiple_of(UNIT_BYTES)

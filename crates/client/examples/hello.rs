@@ -26,6 +26,6 @@ fn main() -> Result<(), Error> {
     for value in client.multi_get(&[b"greeting", b"visits", b"nothing"])? {
         println!("{:?}", value.map(|value| value.bytes.len()));
     }
-    println!("{:?}", client.link().counters());
+    println!("{:?}", client.link().map(|link| link.counters()));
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Concurrent operations, until all have ended.
 
-use super::{Answer, Client, Value};
+use super::{Answer, Client, Streams, Value, Way, fabric};
 use crate::driver::SubmitError;
 use crate::error::Error;
+use crate::link::Link;
 use crate::operation::{Completion, Operation, Outcome};
 
 impl Client {
@@ -21,17 +22,26 @@ impl Client {
         let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
         answers.resize_with(operations.len(), || None);
         let mut large = Vec::new();
-        if let Err(error) = self.exchange(operations, &mut answers, &mut large) {
+        let exchanged = match &mut self.way {
+            Way::Datagrams(datagrams) => datagrams.0.exchange(operations, &mut answers, &mut large),
+            Way::Fabric(link) => fabric::exchange(link, operations, &mut answers),
+        };
+        if let Err(error) = exchanged {
             let failed = || Err(Error::Io(std::io::Error::new(error.kind(), error.to_string())));
             return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
         }
-        for number in large {
-            answers[number] = Some(self.over_stream(&operations[number]));
+        if let Way::Datagrams(datagrams) = &mut self.way {
+            let (link, streams) = &mut **datagrams;
+            for number in large {
+                answers[number] = Some(link.over_stream(streams, &operations[number]));
+            }
         }
         let missing = || Err(Error::Refused);
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }
+}
 
+impl Link {
     /// Executes a batch by datagrams. Numbers of operations that need a stream go to `large`.
     fn exchange(
         &mut self,
@@ -41,11 +51,11 @@ impl Client {
     ) -> std::io::Result<()> {
         let mut next = 0;
         let mut in_flight = 0;
-        self.link.cork();
+        self.cork();
         while next < operations.len() || in_flight > 0 {
-            let now_ns = self.link.now_ns();
+            let now_ns = self.now_ns();
             while let Some(operation) = operations.get(next) {
-                match self.link.submit(now_ns, operation, next as u64) {
+                match self.submit(now_ns, operation, next as u64) {
                     Ok(()) => in_flight += 1,
                     Err(SubmitError::Full) if in_flight > 0 => break,
                     Err(SubmitError::TooLong) => large.push(next),
@@ -53,9 +63,8 @@ impl Client {
                 }
                 next += 1;
             }
-            self.link.flush();
-            let driver = &self.link;
-            let ended = driver.driver().counters().completed;
+            self.flush();
+            let ended = self.driver().counters().completed;
             let mut take = |completion: Completion<'_>| {
                 in_flight -= 1;
                 let number = completion.token as usize;
@@ -64,14 +73,14 @@ impl Client {
                     _ => answers[number] = Some(answer(&completion)),
                 }
             };
-            self.link.poll(now_ns, &mut take)?;
-            if in_flight > 0 && self.link.driver().counters().completed == ended {
-                self.link.wait(u64::MAX)?;
+            self.poll(now_ns, &mut take)?;
+            if in_flight > 0 && self.driver().counters().completed == ended {
+                self.wait(u64::MAX)?;
             }
         }
         for (place, operation) in answers.iter_mut().zip(operations) {
             *place = match place.take() {
-                Some(Err(error)) => Some(Err(self.link.named(operation.key, error))),
+                Some(Err(error)) => Some(Err(self.named(operation.key, error))),
                 other => other,
             };
         }
@@ -80,16 +89,16 @@ impl Client {
 
     fn refused(&self, error: SubmitError) -> Error {
         match error {
-            SubmitError::ServerDown { server } => self.link.down(server),
+            SubmitError::ServerDown { server } => self.down(server),
             SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
             SubmitError::Full => Error::Refused,
         }
     }
 
-    fn over_stream(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        let server = self.link.driver().server_of(operation.key);
-        let address = self.link.stream_address(server)?;
-        self.streams.call(server, address, operation)
+    fn over_stream(&self, streams: &mut Streams, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let server = self.driver().server_of(operation.key);
+        let address = self.stream_address(server)?;
+        streams.call(server, address, operation)
     }
 }
 

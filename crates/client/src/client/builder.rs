@@ -1,8 +1,9 @@
 //! Servers and settings of a client.
 
-use super::{Client, Streams};
+use super::{Client, Streams, Way};
 use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
+use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
 use crate::link::Link;
 use crate::options::{Options, ServerAddress};
 use micanite_net::datagram::UdpOptions;
@@ -15,6 +16,7 @@ pub struct Builder {
     options: Options,
     udp: UdpOptions,
     port: Option<Port>,
+    fabric: Option<FabricOptions>,
 }
 
 /// A port that bypasses the kernel, as given.
@@ -25,7 +27,8 @@ enum Port {
 }
 
 impl Builder {
-    /// Adds a server, by its `host:port`.
+    /// Adds a server, by its `host:port`, or by a URL of `fabric://`. All servers of a list are reached in
+    /// the same way.
     pub fn server(self, name: &str) -> Self {
         self.weighted_server(name, 1)
     }
@@ -61,11 +64,21 @@ impl Builder {
         self
     }
 
+    /// Sets options of a fabric. Without them, deadline, `dead_for_ns` and `on_dead` are those of
+    /// [`Builder::options`].
+    pub fn fabric(mut self, options: FabricOptions) -> Self {
+        self.fabric = Some(options);
+        self
+    }
+
     /// Resolves the servers and fetches their directories.
     ///
     /// # Errors
     /// A name has no address, no server replies, or the port cannot be opened.
     pub fn connect(self) -> Result<Client, Error> {
+        if self.servers.iter().any(|(name, _)| FabricUrl::is_one(name)) {
+            return self.connect_fabric();
+        }
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
         };
@@ -87,6 +100,26 @@ impl Builder {
                 Link::connect_on(&servers, self.options, queue)?
             }
         };
-        Ok(Client { link, streams: Streams::new(servers.len(), deadline) })
+        let streams = Streams::new(servers.len(), deadline);
+        Ok(Client { way: Way::Datagrams(Box::new((link, streams))) })
+    }
+
+    fn connect_fabric(self) -> Result<Client, Error> {
+        if self.port.is_some() {
+            let reason = "servers of fabric:// are not reached by a port that bypasses the kernel";
+            return Err(Error::Port { reason: reason.to_owned() });
+        }
+        let parse =
+            |(name, weight): &(String, u32)| FabricUrl::parse(name).map(|url| url.with_weight(*weight));
+        let urls = self.servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let options = self.fabric.unwrap_or_else(|| FabricOptions {
+            deadline_ns: self.options.deadline_ns,
+            silent_ns: self.options.deadline_ns / 2,
+            dead_for_ns: self.options.dead_for_ns,
+            on_dead: self.options.on_dead,
+            ..FabricOptions::default()
+        });
+        let link = FabricLink::connect(&urls, &options)?;
+        Ok(Client { way: Way::Fabric(Box::new(link)) })
     }
 }

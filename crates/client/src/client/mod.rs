@@ -2,9 +2,11 @@
 
 mod batch;
 mod builder;
+mod fabric;
 mod stream;
 
 use crate::error::Error;
+use crate::fabric::FabricLink;
 use crate::link::Link;
 use crate::operation::{Operation, Outcome};
 
@@ -60,15 +62,22 @@ pub struct Answer {
 }
 
 /// A client that blocks until its operations have ended: one at a time, or many together by
-/// [`Client::batch`]. Values that do not fit a datagram automatically use TCP.
+/// [`Client::batch`]. Values that do not fit a datagram automatically use TCP. Servers of `fabric://` are
+/// reached over a fabric, where gets read one-sided.
 #[derive(Debug)]
 pub struct Client {
-    link: Link,
-    streams: Streams,
+    way: Way,
+}
+
+/// Way to the servers.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Datagrams(Box<(Link, Streams)>),
+    Fabric(Box<FabricLink>),
 }
 
 impl Client {
-    /// Connects to one server, by the `host:port` of its base port.
+    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://`.
     ///
     /// # Errors
     /// The name has no address, or the server does not reply.
@@ -82,13 +91,24 @@ impl Client {
     }
 
     #[cfg(feature = "async")]
-    pub(crate) fn into_parts(self) -> (Link, Streams) {
-        (self.link, self.streams)
+    pub(crate) fn into_way(self) -> Way {
+        self.way
     }
 
-    /// Returns the link, for its state and counters.
-    pub fn link(&self) -> &Link {
-        &self.link
+    /// Returns the link, for its state and counters; `None` over a fabric.
+    pub fn link(&self) -> Option<&Link> {
+        match &self.way {
+            Way::Datagrams(datagrams) => Some(&datagrams.0),
+            Way::Fabric(_) => None,
+        }
+    }
+
+    /// Returns the link over a fabric, for its counters.
+    pub fn fabric_link(&self) -> Option<&FabricLink> {
+        match &self.way {
+            Way::Datagrams(_) => None,
+            Way::Fabric(link) => Some(link),
+        }
     }
 
     /// Gets the value of a key; `None` if there is no such item.

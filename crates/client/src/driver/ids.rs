@@ -5,7 +5,7 @@ const BITS: u64 = WORDS as u64 * 64;
 
 /// Ids for one server. Those in flight lie within a window that begins with the oldest.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     next: u64,
     /// Oldest id in flight, or the next one.
     oldest: u64,
@@ -15,23 +15,23 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { next: 1, oldest: 1, window: 1, ended: vec![0; WORDS] }
     }
 
     /// Sets how many ids the server remembers.
-    pub(super) fn set_window(&mut self, ids_window: u16) {
+    pub(crate) fn set_window(&mut self, ids_window: u16) {
         self.window = u64::from(ids_window.max(1));
     }
 
     /// Returns the next id, unless at most one place is left in the window.
-    pub(super) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn take(&mut self) -> Option<u64> {
         self.take_within((self.window - 1).max(1))
     }
 
     /// Returns the next id, unless the window is full. It is for the request that introduces the
     /// client, so that the server remembers the others.
-    pub(super) fn take_last(&mut self) -> Option<u64> {
+    pub(crate) fn take_last(&mut self) -> Option<u64> {
         self.take_within(self.window)
     }
 
@@ -45,14 +45,14 @@ impl Ids {
     }
 
     /// Gives back the last taken id, which was never sent; 0 = none.
-    pub(super) fn untake(&mut self, id: u64) {
+    pub(crate) fn untake(&mut self, id: u64) {
         if id != 0 && id + 1 == self.next {
             self.next = id;
         }
     }
 
     /// Ends an id, which is no longer in flight.
-    pub(super) fn end(&mut self, id: u64) {
+    pub(crate) fn end(&mut self, id: u64) {
         if !(self.oldest..self.next).contains(&id) {
             return;
         }

@@ -42,7 +42,9 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use wheel::Wheel;
 
+pub(crate) use ids::Ids;
 pub use submit::SubmitError;
+pub(crate) use submit::request;
 
 /// Token of the driver's own requests.
 const OWN_TOKEN: u64 = u64::MAX;

@@ -232,7 +232,7 @@ impl Driver {
 }
 
 /// Converts an operation to a request of the protocol.
-pub(super) fn request<'a>(operation: &Operation<'a>, hash: u64, id: u64) -> Request<'a> {
+pub(crate) fn request<'a>(operation: &Operation<'a>, hash: u64, id: u64) -> Request<'a> {
     let opcode = operation.opcode;
     let field = |has: bool, value: u32| if has { value } else { 0 };
     Request {

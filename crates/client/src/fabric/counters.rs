@@ -73,7 +73,6 @@ pub struct FabricCounters {
 
 impl FabricCounters {
     /// Counts a refused read.
-    #[cfg_attr(not(test), expect(dead_code, reason = "reads come with the next change"))]
     pub(super) fn count_refusal(&mut self, refusal: Refusal) {
         self.refused[place(refusal)] += 1;
     }

@@ -1,9 +1,13 @@
 //! The non-blocking client over a fabric.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 
 use super::counters::FabricCounters;
+use super::endpoint::Fabric;
 use super::options::FabricOptions;
+use super::pool::Pool;
+use super::transport::Transport;
 use super::url::FabricUrl;
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -11,9 +15,30 @@ use crate::operation::{Completion, Operation};
 
 /// The non-blocking client over a fabric, for callers with many operations in flight: submit, poll, and wait
 /// when there is nothing to do. It belongs to one thread.
+///
+/// It has to be polled about every ten seconds even if it is idle: the server takes a client for gone that it
+/// has not heard for long. Such a client connects anew with its next operation.
+///
+/// ```no_run
+/// use micanite_client::{FabricLink, FabricOptions, FabricUrl, Operation};
+/// # fn main() -> Result<(), micanite_client::Error> {
+/// let servers = [FabricUrl::parse("fabric://10.0.0.1:11400?provider=tcp;ofi_rxm")?];
+/// let mut link = FabricLink::connect(&servers, &FabricOptions::default())?;
+/// let mut ended = 0;
+/// while ended < 1000 {
+///     let now_ns = link.now_ns();
+///     let submitted = link.submit(now_ns, &Operation::get(b"key"), 7);
+///     link.poll(now_ns, |_completion| ended += 1)?;
+///     if submitted.is_err() {
+///         link.wait(u64::MAX)?; // buffers are full
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct FabricLink {
-    counters: FabricCounters,
+    pool: Pool<Fabric>,
 }
 
 impl FabricLink {
@@ -22,53 +47,93 @@ impl FabricLink {
     /// # Errors
     /// No server replies, or the build has no libfabric, or a server refuses the login, or has no room for
     /// another client.
-    pub fn connect(urls: &[FabricUrl], _options: &FabricOptions) -> Result<Self, Error> {
-        let server = urls.first().map(FabricUrl::to_string).unwrap_or_default();
-        Err(Error::Fabric { server, reason: "this client does not connect yet".to_owned() })
+    pub fn connect(urls: &[FabricUrl], options: &FabricOptions) -> Result<Self, Error> {
+        // The standard library draws this from the system's randomness.
+        let seed = RandomState::new().hash_one(0_u8);
+        let mut pool = Pool::new(urls, options, seed)?;
+        pool.introduce()?;
+        Ok(Self { pool })
     }
 
     /// Returns the time for the other calls, in nanoseconds. The clock goes on while the machine sleeps.
+    #[inline]
     pub fn now_ns(&self) -> u64 {
-        0
+        Fabric::now_ns()
     }
 
-    /// Accepts an operation, which ends with a completion with this token (any number but the greatest). It
-    /// leaves with the next [`FabricLink::poll`].
+    /// Accepts an operation, which ends with a completion with this token (any number but the greatest). A
+    /// get whose entry is known begins its read at once. Requests leave with the next [`FabricLink::poll`],
+    /// or with the one that brings the reply to the last message.
     ///
     /// # Errors
     /// The operation was refused; there will be no completion.
-    pub fn submit(&mut self, _now_ns: u64, _: &Operation<'_>, _token: u64) -> Result<(), SubmitError> {
-        Err(SubmitError::ServerDown { server: 0 })
+    #[inline]
+    pub fn submit(&mut self, _now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
+        self.pool.submit(operation, token)
     }
 
-    /// Lets all submitted operations leave with the next [`FabricLink::poll`].
+    /// Does nothing: all submitted operations leave as soon as they may.
     pub fn flush(&mut self) {}
 
-    /// Sends what may leave, and takes what has arrived. Never waits. Completions go to the sink. Returns
-    /// their number.
+    /// Sends what may leave, and takes what has arrived. Completions go to the sink; their values are the
+    /// bytes that the provider wrote. Returns their number. It never waits, except to open an endpoint to a
+    /// server that went away.
     ///
     /// # Errors
-    /// None yet.
-    pub fn poll(&mut self, _now_ns: u64, _sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
-        Ok(0)
+    /// None at present: operations end with their outcomes.
+    #[inline]
+    pub fn poll(&mut self, _now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        Ok(self.pool.poll(sink))
     }
 
-    /// Waits until something may have arrived, or is due, or the time is over. Without a descriptor of the
-    /// provider it returns much earlier.
+    /// Waits until something may have arrived, or is due, or the time is over. It returns at once while
+    /// something has happened within 0.2 ms, because reads take microseconds, and after 50 us if the provider
+    /// wakes nobody.
     ///
     /// # Errors
-    /// None yet.
-    pub fn wait(&mut self, _at_most_ns: u64) -> io::Result<()> {
+    /// None at present.
+    pub fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
+        self.pool.wait(at_most_ns);
         Ok(())
     }
 
     /// Returns the counters.
     pub fn counters(&self) -> &FabricCounters {
-        &self.counters
+        self.pool.counters()
     }
 
     /// Returns the number of operations that have not ended.
     pub fn pending(&self) -> u64 {
-        self.counters.submitted - self.counters.completed
+        self.counters().submitted - self.counters().completed
+    }
+
+    /// Returns the number of entries that are known, over all servers.
+    pub fn entries(&self) -> usize {
+        (0..self.pool.servers()).map(|server| self.pool.connection(server).entries()).sum()
+    }
+
+    /// Returns the error of a refused operation.
+    pub(crate) fn refused(&self, key: &[u8], error: SubmitError) -> Error {
+        match error {
+            SubmitError::ServerDown { server } => self.pool.connection(server).error(),
+            SubmitError::TooLong => {
+                let server = self.pool.server_of(key);
+                Error::TooLarge { limit_bytes: self.pool.connection(server).value_bytes_max() }
+            }
+            SubmitError::BadKey => Error::BadKey,
+            SubmitError::Full => Error::Refused,
+        }
+    }
+
+    /// Adds the server's name to the error of an operation on a key.
+    pub(crate) fn named(&self, key: &[u8], error: Error) -> Error {
+        let connection = self.pool.connection(self.pool.server_of(key));
+        let server = connection.name();
+        match error {
+            Error::Unreachable { .. } => connection.error(),
+            Error::TimedOut { .. } => Error::TimedOut { server },
+            Error::Version { version, .. } => Error::Version { server, version },
+            other => other,
+        }
     }
 }

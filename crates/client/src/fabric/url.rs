@@ -55,6 +55,11 @@ impl FabricUrl {
         &self.name
     }
 
+    /// Returns user and password, if the URL has them.
+    pub(super) fn login(&self) -> Option<&(String, String)> {
+        self.login.as_ref()
+    }
+
     /// Returns the share of the keys.
     pub fn weight(&self) -> u32 {
         self.weight

@@ -1,6 +1,8 @@
 //! A client for tokio. A task owns the link, and handles send it operations.
 
-use crate::client::{Answer, Builder, CasOutcome, Streams, Value, answer};
+mod fabric;
+
+use crate::client::{Answer, Builder, CasOutcome, Streams, Value, Way, answer};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
@@ -21,7 +23,8 @@ const WAITING_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
     calls: mpsc::Sender<Call>,
-    streams: Arc<Mutex<Streams>>,
+    /// `None` over a fabric.
+    streams: Option<Arc<Mutex<Streams>>>,
 }
 
 /// Answer of the task.
@@ -69,7 +72,14 @@ impl Builder {
     pub async fn connect_async(self) -> Result<AsyncClient, Error> {
         let connected = tokio::task::spawn_blocking(move || self.connect()).await;
         let client = connected.map_err(|error| Error::Io(io::Error::other(error)))??;
-        let (link, streams) = client.into_parts();
+        let (calls, waiting) = mpsc::channel(WAITING_MAX);
+        let (link, streams) = match client.into_way() {
+            Way::Datagrams(datagrams) => *datagrams,
+            Way::Fabric(link) => {
+                tokio::spawn(fabric::Task::new(*link, waiting).run());
+                return Ok(AsyncClient { calls, streams: None });
+            }
+        };
         let register = |socket: std::os::fd::BorrowedFd<'_>| {
             // For waiting only: the link reads and writes.
             UdpSocket::from_std(socket.try_clone_to_owned()?.into())
@@ -82,15 +92,14 @@ impl Builder {
                 ),
             });
         }
-        let (calls, waiting) = mpsc::channel(WAITING_MAX);
         let task = Task { link, sockets, waiting, in_flight: HashMap::new(), next: 0, held: None };
         tokio::spawn(task.run());
-        Ok(AsyncClient { calls, streams: Arc::new(Mutex::new(streams)) })
+        Ok(AsyncClient { calls, streams: Some(Arc::new(Mutex::new(streams))) })
     }
 }
 
 impl AsyncClient {
-    /// Connects to one server, by the `host:port` of its base port.
+    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://`.
     ///
     /// # Errors
     /// The name has no address, or the server does not reply.
@@ -111,7 +120,8 @@ impl AsyncClient {
         match answered.await.map_err(|_| ended())? {
             Done::Answer(answer) => answer,
             Done::Stream(server, address) => {
-                let (address, streams) = (address?, Arc::clone(&self.streams));
+                let (address, streams) = (address?, self.streams.clone());
+                let streams = streams.ok_or(Error::Refused)?;
                 let call = move || {
                     let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
                     streams.call(server, address, &operation.borrow())
