@@ -71,6 +71,7 @@ pub use access::{Access, Route};
 pub use cache::chunks::AttachError;
 pub use cache::config::{Config, Maps, Simulated};
 pub use cache::error::{CreateError, CreateErrorKind};
+pub use cache::footprint::Footprint;
 pub use cache::layout::Layout;
 pub use cache::stats::Stats;
 pub use cache::{Cache, RouteError};

@@ -3,6 +3,7 @@
 pub(crate) mod chunks;
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod footprint;
 pub(crate) mod layout;
 mod routes;
 pub(crate) mod stats;
