@@ -37,6 +37,19 @@ impl Continuum {
         Self { points }
     }
 
+    /// Returns the share of the circle that each of so many servers has.
+    fn shares(&self, servers: usize) -> Vec<f64> {
+        let mut shares = vec![0.0; servers];
+        let circle = f64::from(u32::MAX) + 1.0;
+        // Keys behind the last point belong to the first one.
+        let mut before = self.points.last().map_or(0.0, |(point, _)| f64::from(*point) - circle);
+        for (point, server) in &self.points {
+            shares[usize::from(*server)] += (f64::from(*point) - before) / circle;
+            before = f64::from(*point);
+        }
+        shares
+    }
+
     /// Returns the server of a key.
     pub(crate) fn find(&self, key: &[u8]) -> usize {
         self.from(key).next().unwrap_or(0)
@@ -54,6 +67,11 @@ impl Continuum {
         let around = self.points[first..].iter().chain(&self.points[..first]);
         around.map(|(_, server)| usize::from(*server))
     }
+}
+
+/// Returns the share of the keys that ketama gives to each of some servers of the same weight, by name.
+pub fn ketama_shares(names: &[String]) -> Vec<f64> {
+    Continuum::new(names.iter().map(|name| (name.as_str(), 1))).shares(names.len())
 }
 
 /// Converts four bytes of a digest, the last of which is the most significant.
@@ -122,6 +140,19 @@ mod tests {
             let digest: String = Md5::digest(&places).iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(digest, list.digest, "{:?}", list.servers);
         }
+    }
+
+    /// Shares of the circle are the shares of many keys.
+    #[test]
+    fn shares_are_those_of_keys() {
+        let names: Vec<_> = (0..5).map(|number| format!("host-{number}:1")).collect();
+        let shares = super::ketama_shares(&names);
+        let circle = Continuum::new(names.iter().map(|name| (name.as_str(), 1)));
+        let mut counts = [0.0f64; 5];
+        (0..50_000).for_each(|key| counts[circle.find(format!("key-{key}").as_bytes())] += 1.0 / 50_000.0);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        let is_near = |(share, count): (&f64, f64)| (share - count).abs() < 0.01;
+        assert!(shares.iter().zip(counts).all(is_near), "{shares:?} {counts:?}");
     }
 
     #[test]

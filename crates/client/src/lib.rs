@@ -36,6 +36,7 @@ pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError};
 pub use error::Error;
 pub use fabric::{FabricCounters, FabricLink, FabricOptions, FabricUrl, REFUSALS, Reads};
+pub use ketama::ketama_shares;
 pub use link::Link;
 pub use micanite_net::bypass::PortName;
 pub use micanite_net::datagram::UdpOptions;
