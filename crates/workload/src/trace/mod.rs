@@ -39,4 +39,4 @@ pub use open::{Format, Opened, Reader, open};
 pub use prefix::{DELIMITER, prefix_of};
 pub use progress::StatusLine;
 pub use request::{Key, Operation, Outcome, Request};
-pub use stats::{StatsOptions, stats};
+pub use stats::{StatsOptions, Summary, stats, summary};

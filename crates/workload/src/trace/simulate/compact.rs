@@ -133,7 +133,7 @@ impl Compact {
     }
 
     /// Keeps this share of what is here.
-    pub(crate) fn thin(&mut self, share: f64) {
+    pub fn thin(&mut self, share: f64) {
         self.keep((self.hash_max as f64 * share) as u64);
         self.fraction *= share;
     }

@@ -10,6 +10,7 @@ mod keys;
 mod pools;
 mod popularity;
 mod sizes;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::trace::simulate::Size;
 use crate::trace::stdout::Stdout;
 use crate::trace::{Failure, open};
 use gather::{Gathered, Question};
+pub use summary::{Summary, summary};
 
 /// Keys that are remembered if nobody says: the most for which the table has 2^24 places.
 const KEYS_MAX: u64 = 14_000_000;
