@@ -4,6 +4,7 @@
 use clap::{Parser, Subcommand};
 use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
+use micanite_plan::PlanOptions;
 use micanite_server::configuration::{Arguments, tables};
 
 mod trace;
@@ -30,6 +31,10 @@ const TRACE: &str = "\
 Exit status: 0 done, 1 the trace cannot be read or something failed, 2 usage.
 docs/traces.md has the formats, and what the figures mean.";
 
+const PLAN: &str = "\
+Exit status: 0 done, 1 nothing carries the load (the reason is on standard error) or a failure, 2 usage.
+docs/plan.md explains the model, and where its figures come from.";
+
 fn serve_help() -> String {
     format!("{}\n{SOURCES}", tables())
 }
@@ -55,6 +60,9 @@ pub enum Command {
     /// Load servers and measure them: throughput, loss, latency; every value is checked.
     #[command(version, args_override_self = true, after_help = LOAD)]
     Load(Box<LoadOptions>),
+    /// Plan servers for a load: cores, memory, mode, number, and what binds first.
+    #[command(version, after_help = PLAN)]
+    Plan(Box<PlanOptions>),
     /// See what a trace of requests tells: its requests, statistics, miss ratios.
     #[command(version, after_help = TRACE)]
     Trace(TraceOptions),

@@ -1,0 +1,50 @@
+//! The plan as tables for programs.
+
+use micanite_workload::figure::csv_field;
+
+use super::Plan;
+
+/// Returns a file for each part.
+pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
+    let mut throughput = "mode,throughput,bottleneck,within_target,p95_us\n".to_owned();
+    let mut latency = "mode,rate,load,mean_us,p50_us,p95_us,p99_us,p999_us\n".to_owned();
+    let mut cores = "mode,share_of_cores,load_over_hottest\n".to_owned();
+    for mode in &plan.modes {
+        let name = mode.mode.name();
+        let (rate, p95) = mode.within_target.map_or_else(Default::default, |point| {
+            (point.rate.to_string(), point.latency.p95_us.to_string())
+        });
+        throughput += &format!("{name},{},{},{rate},{p95}\n", mode.throughput, mode.bottleneck.name());
+        for point in &mode.latency {
+            let at = point.latency;
+            latency += &format!(
+                "{name},{},{},{},{},{},{},{}\n",
+                point.rate, point.load, at.mean_us, at.p50_us, at.p95_us, at.p99_us, at.p999_us
+            );
+        }
+        for (at, load) in mode.core_loads.iter().enumerate() {
+            cores += &format!("{name},{},{load}\n", (at + 1) as f64 / mode.core_loads.len() as f64);
+        }
+    }
+    let pairs = |heading: &str, rows: &mut dyn Iterator<Item = (String, f64)>| {
+        rows.fold(format!("{heading}\n"), |text, (x, y)| text + &format!("{x},{y}\n"))
+    };
+    let mut figures = "figure,value,unit,origin,source\n".to_owned();
+    for figure in &plan.figures {
+        let fields = [figure.name, figure.unit, figure.origin.name(), &figure.source].map(csv_field);
+        figures += &format!("{},{},{},{},{}\n", fields[0], figure.value, fields[1], fields[2], fields[3]);
+    }
+    let batching = &mut plan.batching.iter().map(|(batch, delay)| (batch.to_string(), *delay));
+    let misses = &mut plan.misses.iter().map(|(bytes, misses)| (bytes.to_string(), *misses));
+    let mut all = vec![
+        ("throughput.csv", throughput),
+        ("latency.csv", latency),
+        ("cores.csv", cores),
+        ("batching.csv", pairs("batch,delay_us", batching)),
+        ("figures.csv", figures),
+    ];
+    if !plan.misses.is_empty() {
+        all.push(("misses.csv", pairs("bytes,miss_ratio", misses)));
+    }
+    all
+}
