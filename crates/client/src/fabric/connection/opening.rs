@@ -33,6 +33,7 @@ pub(super) struct Opening<T: Transport> {
     /// `None`: a transfer has it.
     buffer: Option<T::Buffer>,
     has_moved: bool,
+    /// Time of the first hello.
     hello_at: u64,
     /// Time to say hello, once more if there is no reply.
     hello_due_at: u64,
@@ -125,8 +126,12 @@ impl<T: Transport> Opening<T> {
                 let Ok(bytes) = hello.write(&header, &mut buffer) else {
                     return Progress::Failed(Trouble::Unavailable("user or password is too long".to_owned()));
                 };
-                self.hello_at = T::now_ns();
-                self.hello_due_at = self.hello_at + (HELLO_AGAIN_NS << self.hellos.min(8));
+                let now_ns = T::now_ns();
+                if self.hellos == 0 {
+                    // The reply, which has the server's second, may be the first one's.
+                    self.hello_at = now_ns;
+                }
+                self.hello_due_at = now_ns + (HELLO_AGAIN_NS << self.hellos.min(8));
                 self.hellos += 1;
                 (self.endpoint.send(buffer, bytes, token::HELLO), Step::Waiting)
             }
