@@ -1,5 +1,6 @@
 //! Endpoints: peers, completions, the end.
 
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
@@ -185,6 +186,12 @@ impl Endpoint {
             unsafe { domain.remove(place.into()) }.is_ok()
         };
         peers.greeted(name, insert, remove)
+    }
+
+    /// Returns the IP address with which a peer has greeted. Where a provider attributes messages by their
+    /// connections (`ofi_rxm`), a peer's messages come from there.
+    pub fn ip_of(&self, peer: Peer) -> Option<IpAddr> {
+        self.peers.ip_of(peer)
     }
 
     /// Forgets a peer. Transfers to it fail from now on; those under way finish. Its messages are a

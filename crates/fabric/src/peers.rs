@@ -1,8 +1,11 @@
 //! The peers of an endpoint.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use nix::libc;
 
 use crate::error::Error;
 use crate::limits::{NAME_BYTES_MAX, REMOVALS_MAX};
@@ -10,6 +13,11 @@ use crate::transfer::EndpointOptions;
 
 /// The beginning of a greeting, and its version. Behind it is the greeter's own address.
 pub(crate) const GREETING: [u8; 8] = *b"\xffFabric\x01";
+
+/// Addresses of IP begin with their family; the port follows, and over IPv6 a flow.
+const FAMILY_BYTES: usize = 2;
+const IPV4_AT: usize = 2;
+const IPV6_AT: usize = 6;
 
 /// A peer of one endpoint, until it is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +145,18 @@ impl Peers {
         Some(Peer { number, generation: known.generation })
     }
 
+    /// Returns the IP address in the name with which a peer has greeted, if its provider has them.
+    pub(crate) fn ip_of(&self, peer: Peer) -> Option<IpAddr> {
+        let known = self.known.get(peer.number as usize)?.as_ref();
+        let name = known.filter(|known| known.generation == peer.generation)?.name.as_deref()?;
+        let (family, rest) = name.split_first_chunk::<FAMILY_BYTES>()?;
+        match i32::from(u16::from_ne_bytes(*family)) {
+            libc::AF_INET => Some(IpAddr::from(*rest.get(IPV4_AT..)?.first_chunk::<4>()?)),
+            libc::AF_INET6 => Some(IpAddr::from(*rest.get(IPV6_AT..)?.first_chunk::<16>()?)),
+            _ => None,
+        }
+    }
+
     /// Returns whether the endpoint still knows this peer.
     #[inline]
     pub(crate) fn knows(&self, peer: Peer) -> bool {
@@ -215,6 +235,23 @@ mod tests {
         let bytes = write_greeting(b"fi_shm://1\0", &mut message).unwrap();
         assert_eq!(read_greeting(&message[..bytes], b"fi_ns://name\0", true), Some(&b"fi_shm://1\0"[..]));
         assert_eq!(write_greeting(&OWN, &mut [0; 23]), None);
+    }
+
+    #[test]
+    fn a_peer_has_the_ip_of_its_name() {
+        let mut peers = Peers::new(&EndpointOptions::default());
+        let mut v6 = vec![10, 0, 1, 2, 0, 0, 0, 0];
+        v6.extend([0; 15]);
+        v6.extend([1, 0, 0, 0, 0]);
+        for (place, name, ip) in
+            [(0, &OWN[..], Some("127.0.0.1")), (1, &v6, Some("::1")), (2, b"fi_shm://1\0", None)]
+        {
+            let peer = peers.greeted(name, || Ok(place), |_| false).unwrap();
+            assert_eq!(peers.ip_of(peer), ip.map(|ip| ip.parse().unwrap()));
+            peers.forget(peer);
+            let next = peers.add(place).unwrap();
+            assert_eq!((peers.ip_of(peer), peers.ip_of(next).is_some()), (None, ip.is_some()));
+        }
     }
 
     #[test]
