@@ -139,6 +139,10 @@ impl Geometry {
         self.page_bytes
     }
 
+    pub const fn pages(&self) -> usize {
+        self.pages
+    }
+
     /// Returns the offset of the record of a partition.
     pub const fn record_offset(&self, partition: usize) -> usize {
         ALIGNMENT_BYTES + partition * RECORD_STRIDE_BYTES
