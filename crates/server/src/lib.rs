@@ -16,7 +16,7 @@
 //! | [`configuration`] | options, files and environment, and the settings derived from them |
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
 //! | [`output`] | the bytes that replies, statistics and watchers fill |
-//! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings |
+//! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings; fabrics |
 //! | [`udp`] | memcached's protocols in datagrams: frames, an allow-list, numbered replies |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |

@@ -152,6 +152,43 @@ pub const HEAVY_TURN_BYTES: usize = 64 << 10;
 pub const TURNS_OF_MEAN: usize = 16;
 /// New connections, and requests of other threads, that a worker takes between two looks at its connections.
 pub const POSTS_PER_ROUND: usize = 16;
+/// Most clients of a fabric.
+pub const FABRIC_CLIENTS_MAX: usize = 4096;
+/// The longest message of a fabric: what holds the largest value.
+pub const FABRIC_MESSAGE_BYTES_MAX: usize = (1 << 30) + FABRIC_MESSAGE_UNIT_BYTES;
+/// Messages of a fabric are multiples of this.
+pub const FABRIC_MESSAGE_UNIT_BYTES: usize = 4 << 10;
+/// The cache area of a fabric, unless said otherwise.
+pub const FABRIC_CACHE_BYTES: usize = 64 << 20;
+/// Pages of a partition's part of the cache area, unless said otherwise.
+pub const FABRIC_PAGES_OF_PARTITION: usize = 2;
+/// The smallest page of the cache area.
+pub const FABRIC_PAGE_BYTES_MIN: usize = 1 << 20;
+/// The tables of the cache area's chunks have at most this part of its bytes: 32 for each chunk of 64, and 9
+/// for each 128 bytes.
+pub const FABRIC_TABLE_PART: usize = 1;
+/// Endpoints of the program before have gone after this.
+pub const FABRIC_OPEN_TIMEOUT_MS: u64 = 5000;
+/// A client accepts what it has read within this time.
+pub const FABRIC_LEASE_NS: u64 = 100_000_000;
+/// Room for a hello: a message of somebody who is not known yet.
+pub const FABRIC_HELLO_BYTES: usize = 1 << 10;
+/// Peers of a worker's endpoint that have greeted and are no clients: the first of more is forgotten.
+pub const FABRIC_STRANGERS_MAX: usize = 1024;
+/// Transfers of a client that went have ended after this, or never will.
+pub const FABRIC_GIVE_UP_MS: u64 = 10_000;
+/// Hellos that a worker answers at a time.
+pub const FABRIC_HELLOS: usize = 16;
+/// A worker without a wake-up from its fabric looks all the time for so long after a message.
+pub const FABRIC_BUSY_MS: u64 = 10;
+/// Then it naps for [`FABRIC_NAP_NS`], until so long after the message.
+pub const FABRIC_ACTIVE_MS: u64 = 1000;
+/// A nap between two looks while clients are active.
+pub const FABRIC_NAP_NS: u64 = 100_000;
+/// A nap between two looks otherwise.
+pub const FABRIC_NAP_MS: u16 = 1;
+/// At the end, values that are in the cache area only are copied back within this time.
+pub const FABRIC_COPY_BACK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Most workers.
 pub const THREADS_MAX: usize = 1024;
 /// Most connections.

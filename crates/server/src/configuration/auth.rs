@@ -35,20 +35,25 @@ pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError
 pub struct Unauthenticated {
     udp: bool,
     native: bool,
+    fabric: bool,
 }
 
 impl Unauthenticated {
     pub(super) fn of(option: &Value) -> Result<Self, UsageError> {
         let mut this = Self::default();
         if option.is_said() && option.list().next().is_none() {
-            return Err(option.wrong("it names no protocol: udp (-U), native (--native, --bypass)"));
+            let what = "it names no protocol: udp (-U), native (--native, --bypass), fabric (--fabric)";
+            return Err(option.wrong(what));
         }
         for word in option.list() {
             match word {
                 "udp" => this.udp = true,
                 "native" => this.native = true,
+                "fabric" => this.fabric = true,
                 other => {
-                    let what = format!("'{other}' is neither udp (-U) nor native (--native, --bypass)");
+                    let what = format!(
+                        "'{other}' is neither udp (-U) nor native (--native, --bypass) nor fabric (--fabric)"
+                    );
                     return Err(option.wrong(what));
                 }
             }
@@ -84,4 +89,18 @@ pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<
         )));
     }
     Ok(())
+}
+
+/// Refuses a fabric beside certificates unless `--allow-unauthenticated` names it: it can ask for passwords,
+/// and not for certificates.
+pub(super) fn check_fabric(options: &Options, settings: &Settings) -> Result<(), UsageError> {
+    let tls = settings.tls.as_ref();
+    let asks = tls.is_some_and(|tls| tls.requires_certificates(&settings.listen));
+    match asks && settings.auth.is_none() && !settings.unauthenticated.fabric {
+        true => Err(options.fabric.wrong(
+            "TCP asks for certificates (--tls-client-ca, mtls:), and a fabric can ask for passwords only \
+             (-Y); --allow-unauthenticated fabric serves it all the same",
+        )),
+        false => Ok(()),
+    }
 }

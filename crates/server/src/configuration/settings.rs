@@ -13,9 +13,10 @@ use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
 use super::bypass::BypassSettings;
 use super::checks;
-use super::extended::{self, Extended};
+use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
 use super::kernel_get::{self, KernelGetSettings};
+use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
 use super::options::ITEM_BYTES_MAX;
 use super::tls::{self, ListenTls, TlsSettings};
@@ -141,6 +142,8 @@ pub struct Settings {
     pub udp: Option<UdpSettings>,
     /// GETs answered in the kernel, if they are to be.
     pub kernel_get: Option<KernelGetSettings>,
+    /// Clients over libfabric, if they are served.
+    pub fabric: Option<FabricSettings>,
     /// Options that were given, with absolute paths.
     pub(super) said: Options,
 }
@@ -202,6 +205,7 @@ impl Settings {
             native: None,
             udp: None,
             kernel_get: None,
+            fabric: None,
             tls: None,
             auth: auth::auth(options)?,
             unauthenticated: Unauthenticated::of(&options.allow_unauthenticated)?,
@@ -217,6 +221,7 @@ impl Settings {
         settings.kernel_get = kernel_get::kernel_get(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(&options.max_item_size, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(&options.value_buffers, settings.item_bytes_max)?;
+        settings.fabric = fabric::fabric(options, &settings)?;
         settings.said = said;
         Ok(settings)
     }
@@ -294,11 +299,18 @@ impl Settings {
             Some(native) => options.native.set(native.port),
             None => options.native.clear(),
         }
+        match &self.fabric {
+            Some(fabric) => fabric.say(&mut options),
+            None => options.fabric.clear(),
+        }
         let has_kernel_sockets = self.native.as_ref().is_some_and(|native| native.bypass.is_none());
         options.complete(|declared| match declared.section {
             "native" => has_kernel_sockets,
             "kernel-get" => self.kernel_get.is_some(),
             "bypass" => false,
+            "fabric" => self.fabric.as_ref().is_some_and(|fabric| {
+                fabric.cache.is_some() || !matches!(&*declared.path, "fabric.policy" | "fabric.write")
+            }),
             _ => declared.name != "eviction" || self.semantics == Semantics::Cache,
         });
         options

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use micanite_net::tls::{ClientCertificates, TlsOptions};
 
 use super::checks::absolute;
-use super::extended::Extended;
+use super::memcached::Extended;
 use super::settings::Listen;
 use super::{Options, UsageError, Value};
 

@@ -4,6 +4,7 @@
 //!  port/       a worker's sockets, or its queue of frames around the kernel: a burst in, a burst out
 //!  forward/    datagrams of other owners, by rings between workers
 //!  round/        datagrams -> batches of the engine -> the datagrams that leave
+//!  fabric/     the same in messages over libfabric, and a cache area that clients read by themselves
 //! ```
 //!
 //! | file | contents |
@@ -16,6 +17,7 @@
 mod cookie;
 mod counters;
 mod directory;
+pub mod fabric;
 mod forward;
 mod ids;
 mod port;

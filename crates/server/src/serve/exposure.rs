@@ -41,6 +41,11 @@ pub(super) fn warn(settings: &Settings) {
     }
 }
 
+/// Returns whether other machines reach an address.
+pub(super) fn is_reachable(host: &str) -> bool {
+    host.parse().is_ok_and(|ip: IpAddr| !ip.is_loopback())
+}
+
 fn joined(addresses: Vec<&SocketAddr>) -> String {
     let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     words.join(", ")

@@ -3,6 +3,7 @@
 mod acceptor;
 mod cgroup;
 mod exposure;
+mod fabric;
 mod inheritance;
 mod kernel_get;
 mod listeners;
@@ -29,6 +30,7 @@ use crate::control::kernel_get::KernelGetThread;
 use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::native::NativeShared;
+use crate::native::fabric::FabricPort;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use acceptor::Acceptor;
@@ -105,13 +107,14 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         opened;
     let mut server = server(settings, memory, native, (Restart::new(program), clock))?;
     (server.auth, server.tls) = (auth, tls);
+    let fabrics = open_fabric(&mut server, &mut inheritance)?;
     let server = Arc::new(server);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server));
     let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
     let socket = control_socket(&server).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&server.settings)?;
-    let threads = Threads::start(&server, clock, (sockets.clone(), queues), udp)
+    let threads = Threads::start(&server, clock, (sockets.clone(), queues), (udp, fabrics))
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let helpers = match Helpers::start(socket, &server, clock, &threads) {
         Ok(helpers) => helpers,
@@ -147,6 +150,7 @@ fn print(settings: &Settings) -> Result<(), Failure> {
     if let Some(trial) = Trial::of_environment() {
         load_secrets(settings)?;
         kernel_get::try_out(settings, &trial)?;
+        fabric::probe(settings)?;
         pins::try_out(settings, &trial)?;
     }
     print!("{}", settings.options());
@@ -181,6 +185,17 @@ fn server(
         server.set_kernel_get(state);
     }
     Ok(server)
+}
+
+/// Opens the cache area and the endpoints of a fabric.
+fn open_fabric(server: &mut Server, inheritance: &mut Inheritance) -> Result<Vec<FabricPort>, Failure> {
+    let is_restart = inheritance.is_restart();
+    let (settings, shared) = (&server.settings, &mut server.shared);
+    let opened = fabric::share(settings, &shared.cache).and_then(|fabric| {
+        shared.fabric = fabric;
+        fabric::open(settings, shared.fabric.as_ref(), is_restart)
+    });
+    opened.inspect_err(|failure| inheritance.tell(&failure.text))
 }
 
 /// Threads beside the workers.

@@ -13,7 +13,7 @@ use micanite_wire::native::CoreEntry;
 use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
-use super::{Failure, cannot_start, cgroup, listeners, pins, process, report};
+use super::{Failure, cannot_start, cgroup, fabric, listeners, pins, process, report};
 use crate::configuration::Settings;
 use crate::control::kernel_get::KernelGetState;
 use crate::native::{NativeShared, Sockets};
@@ -47,6 +47,7 @@ impl Opened {
         }
         let sockets = listeners::open_native(settings, inheritance)?;
         process::leave_parent(settings, inheritance.is_restart())?;
+        fabric::probe(settings).inspect_err(|failure| inheritance.tell(&failure.text))?;
         let opened = ports::open(settings);
         let (ports, queues) = opened.inspect_err(|failure| inheritance.tell(&failure.text))?;
         let udp = listeners::open_udp(settings, inheritance)?;

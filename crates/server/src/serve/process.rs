@@ -114,11 +114,16 @@ pub(super) fn become_user(settings: &Settings) -> Result<bool, Failure> {
     Ok(user.uid.is_root())
 }
 
-/// Goes to the background before the ports around the kernel are opened, where `-d` wants it: their
-/// frames and threads do not follow a process into its child. The terminal and the directory stay
-/// until [`become_daemon`].
+/// Returns whether frames or threads are opened that do not follow a process into its child: those of
+/// ports around the kernel, and of a fabric.
+fn leaves_early(settings: &Settings) -> bool {
+    settings.bypass().is_some() || settings.fabric.is_some()
+}
+
+/// Goes to the background before such ports are opened, where `-d` wants it. The terminal and the directory
+/// stay until [`become_daemon`].
 pub(super) fn leave_parent(settings: &Settings, is_restart: bool) -> Result<(), Failure> {
-    match settings.daemon && settings.bypass().is_some() && !is_restart {
+    match settings.daemon && leaves_early(settings) && !is_restart {
         true => daemon(true, true).map_err(|error| no_background(&error)),
         false => Ok(()),
     }
@@ -129,7 +134,7 @@ pub(super) fn become_daemon(settings: &Settings, is_restart: bool) -> Result<(),
     if !settings.daemon {
         return Ok(());
     }
-    let has_left = settings.bypass().is_some();
+    let has_left = leaves_early(settings);
     if !is_restart && !has_left {
         return daemon(false, settings.verbosity > 0).map_err(|error| no_background(&error));
     }

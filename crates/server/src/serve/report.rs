@@ -9,11 +9,12 @@ use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::{exposure, ports};
-use crate::configuration::{ListenTls, NativeSettings, Settings};
+use super::{exposure, fabric, ports};
+use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
-use crate::limits::WATCHERS_MAX;
+use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
+use crate::native::fabric::FabricPort;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::shared::Server;
 use crate::telemetry::hot::HotKeys;
@@ -30,6 +31,7 @@ struct Beside {
     scratch_bytes: usize,
     native_bytes: usize,
     udp_bytes: usize,
+    fabric_bytes: usize,
     /// Recovery needs it before anything else of this is used.
     recovery_bytes: usize,
 }
@@ -57,6 +59,7 @@ impl Beside {
                 .udp
                 .as_ref()
                 .map_or(0, |udp| settings.threads * UdpPort::bytes(udp.addresses.len())),
+            fabric_bytes: settings.fabric.as_ref().map_or(0, |fabric| fabric_bytes(settings, fabric)),
             recovery_bytes: match Layout::of(&settings.engine(0)) {
                 Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
                 _ => 0,
@@ -69,7 +72,8 @@ impl Beside {
             + self.values_bytes
             + self.scratch_bytes
             + self.native_bytes
-            + self.udp_bytes;
+            + self.udp_bytes
+            + self.fabric_bytes;
         serving_bytes.max(self.recovery_bytes)
     }
 }
@@ -89,6 +93,15 @@ fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
     };
     let rings_bytes = others * ring_bytes(settings.threads, datagram_bytes);
     Ids::BYTES_MAX + frames_bytes + settings.threads * (rings_bytes + port_bytes)
+}
+
+/// The cache area with the tables of its chunks, and the buffers of clients. The provider has memory of its
+/// own.
+fn fabric_bytes(settings: &Settings, fabric: &FabricSettings) -> usize {
+    let area_bytes = fabric.area_bytes();
+    let table_bytes = area_bytes / FABRIC_TABLE_PART;
+    let buffers_bytes = fabric.clients_max * FabricPort::client_bytes(fabric.message_bytes);
+    area_bytes + table_bytes + buffers_bytes + settings.threads * FabricPort::bytes(fabric.clients_max)
 }
 
 /// Memory that the server may take at most.
@@ -132,7 +145,11 @@ pub(super) fn print(
             );
         }
     }
+    if let Some(text) = fabric::text(&server.settings) {
+        log!("  {:<10} {text}", "fabric");
+    }
     exposure::warn(&server.settings);
+    fabric::warn(&server.settings);
     if let Some(native) = native {
         ports::warn(native, &server.settings, cpus);
     }
@@ -248,7 +265,7 @@ fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
         "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} \
-         shared{}{}",
+         shared{}{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,
@@ -261,6 +278,10 @@ fn beside(settings: &Settings) -> String {
         match beside.udp_bytes {
             0 => String::new(),
             bytes => format!(", {} for UDP", size::text(bytes)),
+        },
+        match beside.fabric_bytes {
+            0 => String::new(),
+            bytes => format!(", {} for the fabric", size::text(bytes)),
         },
     )
 }

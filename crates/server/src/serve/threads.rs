@@ -11,6 +11,7 @@ use micanite_control::log;
 use micanite_net::{Poller, Streams, Uring, Waker};
 
 use super::ports::Queues;
+use crate::native::fabric::FabricPort;
 use crate::native::{NativePort, Sockets, rings};
 use crate::shared::clock::Clock;
 use crate::shared::{Ending, Server};
@@ -37,7 +38,7 @@ impl Threads {
         server: &Arc<Server>,
         clock: Clock,
         (sockets, queues): (Option<Sockets>, Queues),
-        udp: Option<UdpSockets>,
+        others: (Option<UdpSockets>, Vec<FabricPort>),
     ) -> io::Result<Self> {
         let mut threads = Self {
             links: Vec::new(),
@@ -45,7 +46,7 @@ impl Threads {
             workers: Vec::new(),
             pages: None,
         };
-        match threads.start_all(server, clock, (sockets, queues), udp) {
+        match threads.start_all(server, clock, (sockets, queues), others) {
             Ok(()) => Ok(threads),
             Err(error) => {
                 threads.give_up(server);
@@ -59,11 +60,12 @@ impl Threads {
         server: &Arc<Server>,
         clock: Clock,
         (sockets, queues): (Option<Sockets>, Queues),
-        udp: Option<UdpSockets>,
+        (udp, fabrics): (Option<UdpSockets>, Vec<FabricPort>),
     ) -> io::Result<()> {
         let count = server.settings.threads;
         let mut ports = native_ports(server, sockets.as_ref(), queues);
         let mut udp_ports = udp_ports(server, udp);
+        let mut fabrics = fabrics.into_iter();
         // Each connection goes to the worker that has fewest, so none ever has more than this.
         let connections_max = server.settings.connections_max.div_ceil(count);
         for number in 0..count {
@@ -79,6 +81,7 @@ impl Threads {
                 connections_max,
                 native: port,
                 udp: udp_ports.next(),
+                fabric: fabrics.next(),
             };
             let cpu = self.cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
@@ -155,6 +158,7 @@ struct Start {
     connections_max: usize,
     native: Option<NativePort>,
     udp: Option<UdpPort>,
+    fabric: Option<FabricPort>,
 }
 
 impl Start {
@@ -163,6 +167,7 @@ impl Start {
         let (connections_max, native) = (self.connections_max, self.native);
         Worker::new(self.this, self.clock, self.receiver, connections_max, native, streams)
             .and_then(|worker| worker.with_udp(self.udp))
+            .and_then(|worker| worker.with_fabric(self.fabric))
             .inspect_err(|_| {
                 server.end(Ending::AtOnce);
                 server.worker_is_done();

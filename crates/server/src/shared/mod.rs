@@ -18,6 +18,7 @@ pub use server::{Baseline, Server};
 
 use crate::configuration::Settings;
 use crate::native::NativeShared;
+use crate::native::fabric::FabricShared;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
 use crate::telemetry::loads::Loads;
@@ -52,6 +53,8 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpShared>,
+    /// The fabric, if there is one.
+    pub fabric: Option<FabricShared>,
     /// The wakers of the workers.
     pub wakers: Arc<[Waker]>,
     /// The requests that a connection may have in one turn.
@@ -95,6 +98,7 @@ impl Shared {
             recorder: Recorder::new(threads, settings.namespace_delimiter),
             connection_table: ConnectionTable::new(threads, per_worker),
             native,
+            fabric: None,
             udp: settings.udp.as_ref().map(|_| UdpShared::new(threads)),
             wakers,
             turn_requests_max: settings.turn_requests_max,

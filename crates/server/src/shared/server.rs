@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use micanite_engine::{Access, Cache, Route, RouteError, Stats};
+use micanite_engine::{Access, Cache, ImageState, Route, RouteError, Stats};
 use micanite_net::Waker;
 
+use super::clock::Clock;
 use super::{AcceptorCounters, AcceptorNumbers, Ending, Shared};
 use crate::configuration::Settings;
 use crate::control::balance::BalanceState;
@@ -16,7 +18,10 @@ use crate::control::restart::Restart;
 use crate::native::NativeShared;
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
-use crate::telemetry::stats::Totals;
+use crate::telemetry::stats::{Counters, Totals};
+
+/// Pause between two looks at what is copied back.
+const COPY_BACK_POLL: Duration = Duration::from_millis(1);
 
 /// A server: the state of its workers, and what control needs beside it. Workers touch the latter
 /// when connections come and go, and for commands of administration.
@@ -47,6 +52,8 @@ pub struct Server {
     pub main_waker: Waker,
     /// Workers that still have connections, or may get some.
     working: AtomicUsize,
+    /// Workers whose upkeep has run since the end began.
+    settled: AtomicUsize,
     tcp_port: AtomicU16,
     verbosity: AtomicU8,
     /// A client has `stats sizes` counted.
@@ -80,6 +87,7 @@ impl Server {
             shared: Shared::new(&settings, cache, native)?,
             balance: BalanceState::new(settings.balance),
             working: AtomicUsize::new(settings.threads),
+            settled: AtomicUsize::new(0),
             verbosity: AtomicU8::new(settings.verbosity),
             settings,
             started_s,
@@ -182,9 +190,42 @@ impl Server {
         }
     }
 
+    /// Notes that a worker's upkeep has run since the end began.
+    pub(crate) fn worker_has_settled(&self) {
+        self.settled.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns whether items that outlive the process may lack values that are in the cache area of a fabric
+    /// only. The upkeep of workers copies them back.
+    pub(crate) fn lacks_values(&self) -> bool {
+        let cache = &self.shared.cache;
+        self.shared.fabric.is_some()
+            && *cache.image_state() != ImageState::None
+            && (self.settled.load(Ordering::Acquire) < self.settings.threads || cache.dirty_chunks() > 0)
+    }
+
     /// Returns true if a worker may still have connections.
     pub fn are_working(&self) -> bool {
         self.working.load(Ordering::Acquire) > 0
+    }
+
+    /// Ends the writing of values into the cache area only, and waits until the items have all of them.
+    /// Returns false if that takes too long.
+    pub(crate) fn copy_back(&self, clock: Clock, timeout: Duration) -> bool {
+        if self.shared.fabric.is_none() {
+            return true;
+        }
+        self.shared.cache.end_write_back();
+        let (since_ms, end) = (clock.now_ms(), Instant::now() + timeout);
+        // The upkeep that each worker has begun since then tells what was left, or has copied it back.
+        let is_new = |counters: &Counters| counters.maintained_ms.get() > since_ms;
+        while !self.shared.counters.iter().all(is_new) || self.shared.cache.dirty_chunks() > 0 {
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(COPY_BACK_POLL);
+        }
+        true
     }
 
     /// Ends the server. No other program follows. An end at once does not become graceful again.
@@ -195,6 +236,7 @@ impl Server {
 
     /// Ends the server for another program that follows, unless it ends already.
     pub(crate) fn end_for_restart(&self) -> bool {
+        self.shared.cache.end_write_back();
         let graceful = Ending::Gracefully as u8;
         let order = Ordering::AcqRel;
         let changed = self.shared.ending.compare_exchange(0, graceful, order, Ordering::Acquire);
@@ -211,6 +253,7 @@ impl Server {
     }
 
     fn begin_to_end(&self, how: Ending) {
+        self.shared.cache.end_write_back();
         self.shared.ending.fetch_max(how as u8, Ordering::AcqRel);
         self.main_waker.wake();
     }

@@ -77,11 +77,13 @@ pub enum Transport {
     Native,
     /// Datagrams of memcached's protocols.
     Udp,
+    /// Messages of a fabric.
+    Fabric,
 }
 
 impl Transport {
     /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Stream, Self::Native, Self::Udp];
+    pub const ALL: [Self; 4] = [Self::Stream, Self::Native, Self::Udp, Self::Fabric];
 
     /// The name in metrics.
     pub const fn name(self) -> &'static str {
@@ -89,6 +91,7 @@ impl Transport {
             Self::Stream => "stream",
             Self::Native => "native",
             Self::Udp => "udp",
+            Self::Fabric => "fabric",
         }
     }
 }

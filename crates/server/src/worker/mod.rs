@@ -7,6 +7,7 @@
 //!               -> new connections -> upkeep, every 10 ms
 //! ```
 
+mod fabric;
 mod native;
 mod post;
 mod queues;
@@ -35,6 +36,7 @@ use crate::shared::{Ending, Server};
 use crate::telemetry::latency::{Began, Transport};
 use crate::telemetry::stats::Counters;
 use crate::udp::UdpPort;
+use fabric::{FabricTurn, Rest};
 use native::NativeTurn;
 pub use post::{Incoming, Post};
 use queues::{Kind, Queues};
@@ -49,6 +51,10 @@ const WAKER: u64 = u64::MAX;
 const NATIVE: u64 = u64::MAX - 1;
 /// Token of memcached's UDP sockets.
 const UDP: u64 = u64::MAX - 2;
+/// Token of the fabric's descriptor.
+const FABRIC: u64 = u64::MAX - 3;
+/// Token of the timer that ends naps.
+const NAP: u64 = u64::MAX - 4;
 
 /// A worker.
 #[derive(Debug)]
@@ -87,6 +93,8 @@ pub struct Worker<P: Streams> {
     native: Option<NativeTurn>,
     /// The port of memcached's UDP frames, if there is one.
     udp: Option<UdpPort>,
+    /// The port of clients over libfabric, if there is one.
+    fabric: Option<FabricTurn>,
 }
 
 impl<P: Streams> Worker<P> {
@@ -136,6 +144,7 @@ impl<P: Streams> Worker<P> {
             is_one_of_several: server.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
+            fabric: None,
             server,
         })
     }
@@ -155,11 +164,17 @@ impl<P: Streams> Worker<P> {
     }
 
     /// Executes requests that other workers delegate to this one, as the owner of partitions, until they
-    /// have ended. Serves datagrams as well, because their clients do not learn of the end.
+    /// have ended. Serves datagrams and the fabric as well, because their clients do not learn of the end.
     fn attend(&mut self) {
-        while self.server.are_working() {
+        let mut end = None;
+        loop {
+            let copies = self.copies_back(&mut end);
+            if !copies && !self.server.are_working() {
+                return;
+            }
             let more = self.serve_native().unwrap_or(false);
-            if self.wait(more).is_err() {
+            let rest = self.serve_fabric();
+            if self.wait(more || copies, rest).is_err() {
                 self.engine.serve();
                 std::thread::yield_now();
             }
@@ -167,22 +182,31 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// Waits for events. Other workers know meanwhile that they have to wake this one.
+    /// Waits for events, as long as the fabric allows. Other workers know meanwhile that they have to wake
+    /// this one.
     #[inline]
-    fn wait(&mut self, busy: bool) -> io::Result<usize> {
+    fn wait(&mut self, busy: bool, rest: Rest) -> io::Result<usize> {
+        let busy = busy || rest == Rest::None;
         if self.is_one_of_several && (busy || self.lingering > 0) {
             // Turns without requests to the engine must not keep other workers waiting.
             self.engine.serve();
         }
-        if busy || !self.is_one_of_several {
-            return self.streams.wait(if busy { 0 } else { self.wait_ms_max() });
+        if busy {
+            return self.streams.wait(0);
+        }
+        if !self.is_one_of_several {
+            let wait_ms = self.begin_nap(rest, self.wait_ms_max());
+            return self.streams.wait(wait_ms);
         }
         if self.lingering > 0 {
             self.lingering -= 1;
             return self.streams.wait(0);
         }
-        let asleep = self.fall_asleep();
-        let count = self.streams.wait(if asleep { self.wait_ms_max() } else { 0 });
+        let wait_ms = match self.fall_asleep() {
+            true => self.begin_nap(rest, self.wait_ms_max()),
+            false => 0,
+        };
+        let count = self.streams.wait(wait_ms);
         self.wake_up();
         count
     }
@@ -211,8 +235,9 @@ impl<P: Streams> Worker<P> {
     fn round(&mut self) -> io::Result<u64> {
         let more = self.serve_native()?;
         let queued = self.has_queued();
+        let rest = self.serve_fabric();
         let busy = self.serve_udp()? || queued || self.has_posts || more;
-        let count = self.wait(busy)?;
+        let count = self.wait(busy, rest)?;
         let now_ms = self.clock.now_ms();
         let latency = &self.server.shared.latency[self.number];
         self.round_began = latency.begin(Transport::Stream, now_ms, self.counters());
@@ -223,6 +248,10 @@ impl<P: Streams> Worker<P> {
                 self.native_is_busy();
             } else if event.token == UDP {
                 self.udp_is_busy();
+            } else if event.token == FABRIC {
+                self.fabric_is_busy();
+            } else if event.token == NAP {
+                self.end_nap();
             } else if event.token == WAKER {
                 self.server.shared.wakers[self.number].take();
                 self.has_posts = true;

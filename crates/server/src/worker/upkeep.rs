@@ -23,6 +23,7 @@ impl<P: Streams> Worker<P> {
         self.close_late_logins(now_ms);
         self.close_idle_for_long(now_ms, since_ms);
         self.serve_watchers(now_ms);
+        self.maintain_fabric(now_ms);
         self.counters().housekeeping_ns.add(began.elapsed().as_nanos() as u64);
         self.counters().maintained_ms.set(now_ms);
         self.server.shared.hot[self.number].calm(seconds(now_ms));

@@ -27,7 +27,6 @@ pub fn fabric(facts: &Facts) -> Section {
             ["apt-get install libfabric-dev pkg-config && cargo build --release --features libfabric".into()],
         ),
     }
-    section.say(State::Note, "the server does not serve over a fabric yet (docs/fabric.md)");
     section
 }
 

@@ -160,9 +160,6 @@ fn a_build_says_which_providers_of_one_sided_reads_it_has() {
         assert!(promise.state == State::Fine && promise.text.contains(words), "{promise:?}");
     }
     assert_eq!(finding(&with, "fabric", "efa: there is no such device").state, State::Note);
-    for report in [&without, &with] {
-        finding(report, "fabric", "the server does not serve over a fabric yet");
-    }
 }
 
 #[test]

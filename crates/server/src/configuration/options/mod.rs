@@ -18,7 +18,9 @@ pub(super) use suggestion::did_you_mean;
 use value::Declaration;
 pub use value::{Kind, Value};
 
-use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
+use crate::limits::{
+    CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, THREADS_MAX, TURN_REQUESTS_MAX,
+};
 
 pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
 
@@ -146,7 +148,7 @@ options! {
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
         tls_client_ca = of(Kind::Path, "FILE").common();
         /// Serve these to everybody although other clients need a password or a certificate, separated by
-        /// commas: udp (-U), native (--native, --bypass)
+        /// commas: udp (-U), native (--native, --bypass), fabric (--fabric)
         allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
         /// Let clients end the server with `shutdown`
         enable_shutdown = FLAG.letter('A').default("false");
@@ -224,6 +226,32 @@ options! {
         /// Above this load of a core that answers in the kernel, in percent, a further core takes over a
         /// part, and below it idle cores stay idle; 0: never
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
+    }
+    ("One-sided reads", "fabric") {
+        /// Serve clients over libfabric, which read cached items by themselves: net;ofi_rxm,IP[:PORT],
+        /// tcp;ofi_rxm, verbs;ofi_rxm, efa, or shm,NAME; or none. Worker i has port PORT + i [default port:
+        /// 11400]; docs/fabric.md
+        fabric = of(Kind::Text, "PROVIDER,ADDRESS").key("address").common();
+        /// Memory that clients read, with copies of items (0: all gets are messages) [default: 64m, more
+        /// with many partitions]
+        fabric_cache = size(1, 0, 1 << 46);
+        /// How copies leave it: lru, fifo
+        fabric_policy = of(Kind::Choice(&["lru", "fifo"]), "POLICY").default("lru");
+        /// Whether a set of a cached item by such a client changes the copy alone for a while, or the item
+        /// as well: back, through [default: through for stores, --image and --kernel-get, else back]
+        fabric_write = of(Kind::Choice(&["back", "through"]), "MODE");
+        /// Seconds for which the buffer of a client that went stays registered, for the next one; a client
+        /// that is silent for so long has gone
+        fabric_frozen = number("SECONDS", 1, 86_400).default("60");
+        /// Milliseconds between two pushes that tell a client where the copies of its own sets are (0: none)
+        fabric_push = number("MS", 0, 60_000).default("10");
+        /// Clients at the same time
+        fabric_clients = number("N", 1, FABRIC_CLIENTS_MAX).default("64");
+        /// The longest message [default: what holds a set of the largest value]
+        fabric_message = size(1, 4 << 10, FABRIC_MESSAGE_BYTES_MAX);
+        /// Allow providers that check no access (shm): every process that may open the memory reads and
+        /// writes it
+        fabric_trusted = FLAG.default("false");
     }
     ("memcached compatibility", "") {
         /// Extended options of memcached, separated by commas: name or name=value

@@ -20,7 +20,7 @@ impl<O: Outbox + Send> Round<'_, '_, O> {
             Kind::DirectoryRequest => Kind::DirectoryReply,
             _ => return,
         };
-        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
+        let proof = self.prove(header, source);
         let reply =
             Header { generation: self.generation, status, cookie: proof.renewal, ..header.reply(kind) };
         self.send_header(source, &reply);
@@ -41,7 +41,7 @@ impl<O: Outbox + Send> Round<'_, '_, O> {
             self.refuse(&header, source, Status::BadRequest);
             return;
         };
-        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
+        let proof = self.prove(&header, source);
         let reply = Header {
             generation: self.generation,
             cookie: proof.renewal,

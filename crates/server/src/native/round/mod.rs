@@ -17,7 +17,7 @@ use micanite_wire::native::{self as wire, Header, HeaderError, Kind, Opcode, Req
 
 use crate::limits::{REQUESTS_BEHIND_DENIED, ROUND_REQUESTS_MAX};
 use crate::native::NativeShared;
-use crate::native::cookie::Cookies;
+use crate::native::cookie::{Cookies, Proof};
 use crate::native::counters::NativeCounters;
 use crate::native::ids::Begin;
 use crate::session::Context;
@@ -133,7 +133,11 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
 
     #[inline]
     fn take_requests(&mut self, header: Header, datagram: &'d [u8], source: Source, stays: bool) -> Taken {
-        let Ok(requests) = Requests::check(datagram, header.count) else {
+        let checked = match O::IS_FABRIC {
+            true => Requests::check_with_entries(datagram, header.count),
+            false => Requests::check(datagram, header.count),
+        };
+        let Ok(requests) = checked else {
             self.refuse(&header, source, Status::BadRequest);
             return Taken::Done;
         };
@@ -195,10 +199,9 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     /// Builds the header of the replies to a datagram.
     #[inline]
     fn head(&mut self, header: &Header, datagram: &[u8], source: Source) -> Head {
-        let now_s = self.context.now_s;
-        let proof = self.cookies.check(source.peer, header.cookie, now_s);
+        let proof = self.prove(header, source);
         let limit = match proof.proven {
-            true => self.native.payload_bytes,
+            true => self.out.limit(source, self.native.payload_bytes),
             false => datagram.len().min(self.native.payload_bytes),
         };
         self.serial += 1;
@@ -218,12 +221,22 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         }
     }
 
+    /// Checks what a datagram proves of its source; returns what the reply says of it.
+    #[inline]
+    fn prove(&mut self, header: &Header, source: Source) -> Proof {
+        match O::IS_FABRIC {
+            true => Proof { proven: true, renewal: self.out.second() },
+            false => self.cookies.check(source.peer, header.cookie, self.context.now_s),
+        }
+    }
+
     /// Adds a request to the batch, or answers it.
     #[inline]
     fn add(&mut self, head: &Head, resent: bool, is_stale: bool, request: wire::Request<'d>) {
         let opcode = request.opcode;
         let mut hash = KeyHash(request.hash);
-        if opcode.writes() || is_stale {
+        // The entry of an item is found by its hash, which clients must not choose.
+        if opcode.writes() || is_stale || (O::IS_FABRIC && request.wants_entry) {
             if opcode == Opcode::Noop {
                 self.answer(head, (opcode, Status::Ok), request.hash, 0);
                 return;
@@ -248,7 +261,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 return;
             }
         }
-        let Some(operation) = operation(&request, self.context.now_s) else {
+        let Some(operation) = operation::<O>(&request, self.context.now_s) else {
             self.answer(head, (opcode, Status::Ok), request.hash, 0);
             return;
         };
@@ -319,6 +332,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             value_bytes_max: self.context.worker.cache().value_bytes_max() as u64,
             denied: Status::NoRoom,
             value_bytes: 0,
+            entry: None,
         };
         let mut requests = self.requests.as_slice();
         let mut batch_requests = BATCH_REQUESTS_MAX;

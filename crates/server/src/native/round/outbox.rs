@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use micanite_engine::ChunkEntry;
+
 /// Sender of a datagram, and the number by which its outbox knows the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -20,10 +22,30 @@ impl From<SocketAddr> for Source {
 
 /// Takes datagrams. One is open at a time, and there is one for each that is answered.
 pub trait Outbox {
+    /// Sources are clients of a fabric: they are known, may ask for entries of chunks, and are told the
+    /// second instead of a cookie.
+    const IS_FABRIC: bool = false;
+
     /// Opens the answer to a datagram, after sending what there is if there is no room.
     fn open(&mut self, to: Source);
     /// The bytes of the open datagram: room for the longest one.
     fn slot(&mut self) -> &mut [u8];
     /// The open datagram is complete, with this length.
     fn commit(&mut self, bytes: usize);
+
+    /// The server's second at its latest, for clients of a fabric.
+    #[inline]
+    fn second(&self) -> u64 {
+        0
+    }
+
+    /// The longest answer to a source, of which `most` is the port's.
+    #[inline]
+    fn limit(&self, _: Source, most: usize) -> usize {
+        most
+    }
+
+    /// Takes the entry of the chunk that a source's store has left, by the hash of its key.
+    #[inline]
+    fn note_entry(&mut self, _of: Source, _hash: u64, _entry: ChunkEntry) {}
 }

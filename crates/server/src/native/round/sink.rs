@@ -1,7 +1,7 @@
 //! Replies of a batch, straight from the engine into the datagrams that will be sent.
 
-use micanite_engine::{Outcome, ReplySink, ValueMeta};
-use micanite_wire::native::{Header, Opcode, ReplyWriter, Status};
+use micanite_engine::{ChunkEntry, Outcome, ReplySink, ValueMeta};
+use micanite_wire::native::{Header, Opcode, ReplyEntry, ReplyWriter, Status};
 
 use super::outbox::{Outbox, Source};
 use crate::native::NativeShared;
@@ -107,6 +107,8 @@ pub(super) struct Sink<'s, O> {
     pub denied: Status,
     /// Length of the value that is being written.
     pub value_bytes: usize,
+    /// Entry of the item that is found, for a client of a fabric.
+    pub entry: Option<ReplyEntry>,
 }
 
 impl<O: Outbox> Sink<'_, O> {
@@ -149,12 +151,26 @@ impl<O: Outbox> Sink<'_, O> {
 
 impl<O: Outbox> ReplySink for Sink<'_, O> {
     #[inline]
+    fn entry(&mut self, index: usize, entry: ChunkEntry) {
+        let plan = &self.plans[index];
+        match plan.opcode {
+            Opcode::Get => {
+                let ChunkEntry { offset, version, bytes } = entry;
+                self.entry = Some(ReplyEntry { offset, version, bytes });
+            }
+            _ => self.out.note_entry(self.heads[usize::from(plan.head)].source, plan.hash, entry),
+        }
+    }
+
+    #[inline]
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         let plan = &self.plans[index];
         let head = &self.heads[usize::from(plan.head)];
         Open::switch(self.open, head, self.out);
         let open = self.open.as_mut()?;
-        let bytes = ReplyWriter::value_reply_bytes(meta.value_bytes, plan.wants_cas);
+        let entry = self.entry.filter(|_| O::IS_FABRIC);
+        let entry_bytes = if entry.is_some() { ReplyWriter::ENTRY_BYTES } else { 0 };
+        let bytes = ReplyWriter::value_reply_bytes(meta.value_bytes, plan.wants_cas) + entry_bytes;
         let after = usize::from(head.requests - open.writer.count()) - 1;
         let kept = after * ReplyWriter::SHORT_BYTES_MAX;
         if bytes + kept > open.writer.room() {
@@ -163,12 +179,17 @@ impl<O: Outbox> ReplySink for Sink<'_, O> {
                 true if Header::BYTES + bytes > head.limit => Status::UseStream,
                 true => Status::NoRoom,
             };
+            self.entry = None;
             return None;
         }
         self.value_bytes = meta.value_bytes;
         let cas = plan.wants_cas.then_some(meta.cas);
         let what = (plan.opcode, meta.flags, plan.hash);
         let slot = self.out.slot();
+        if let Some(entry) = &entry {
+            let item = (meta.flags, plan.hash);
+            return Some(open.writer.begin_value_with_entry(slot, item, (cas, entry), meta.value_bytes));
+        }
         Some(open.writer.begin_value(slot, what, cas, meta.value_bytes))
     }
 
@@ -183,9 +204,13 @@ impl<O: Outbox> ReplySink for Sink<'_, O> {
         if let Some(kind) = kind(plan.opcode) {
             count(self.counters, kind, outcome);
         }
+        let entry = self.entry.take().filter(|_| O::IS_FABRIC);
         if outcome == Outcome::Hit {
             if let Some(open) = self.open {
-                open.writer.end_value(self.value_bytes, plan.wants_cas);
+                match entry {
+                    Some(_) => open.writer.end_value_with_entry(self.value_bytes, plan.wants_cas),
+                    None => open.writer.end_value(self.value_bytes, plan.wants_cas),
+                }
             }
             return;
         }

@@ -3,6 +3,7 @@
 mod classes;
 mod connections;
 mod counters;
+mod fabric;
 mod kernel;
 mod native;
 mod partitions;
@@ -17,6 +18,7 @@ pub use classes::{items, slabs};
 pub(crate) use connections::connections;
 pub use connections::{ConnectionState, ConnectionTable, ConnectionsProgress};
 pub use counters::{Counter, Counters, Totals};
+pub use fabric::{chunks, fabric};
 pub use kernel::kernel;
 pub use native::{filter, native};
 pub use partitions::partitions;

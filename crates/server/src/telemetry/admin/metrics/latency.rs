@@ -47,6 +47,7 @@ fn transports(shared: &Shared) -> impl Iterator<Item = Transport> {
         Transport::Stream => true,
         Transport::Native => shared.native.is_some(),
         Transport::Udp => shared.udp.is_some(),
+        Transport::Fabric => shared.fabric.is_some(),
     };
     Transport::ALL.into_iter().filter(is_there)
 }

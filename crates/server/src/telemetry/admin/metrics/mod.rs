@@ -3,6 +3,7 @@
 
 mod commands;
 mod engine;
+mod fabric;
 mod kernel;
 mod latency;
 mod native;
@@ -28,6 +29,7 @@ pub(super) fn metrics(state: &State) -> String {
         native::write(&server.shared, &mut to);
         udp::write(&server.shared, &mut to);
         kernel::write(server, &mut to);
+        fabric::write(server, &mut to);
         recorder::write(&server.shared, &mut to);
     }
     to.finish()

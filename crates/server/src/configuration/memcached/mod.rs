@@ -1,5 +1,9 @@
 //! memcached's switches for what clients may do, and its options that mean nothing here.
 
+pub(super) mod extended;
+
+pub use extended::Extended;
+
 use super::options::{Kind, WITHOUT_EFFECT};
 use super::{Options, UsageError, Value};
 

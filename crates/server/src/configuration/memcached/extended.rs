@@ -4,8 +4,8 @@
 //! command line of a memcached can be taken as it is; who gives a word a meaning asks [`Extended`]
 //! for it by its name.
 
-use super::options::did_you_mean;
-use super::{UsageError, Value};
+use crate::configuration::options::did_you_mean;
+use crate::configuration::{UsageError, Value};
 use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
 
 /// Form of the value behind the `=` of a word.
@@ -26,7 +26,7 @@ const WORDS: &[(&str, Form)] = &[
     // Sets of defaults of other versions.
     ("modern", Form::None),
     ("no_modern", Form::None),
-    // TLS; see `super::tls`. Session tickets are always given out, output is bounded, and nothing
+    // TLS; see `configuration/tls.rs`. Session tickets are always given out, output is bounded, and nothing
     // is left to the kernel, so the last three mean nothing.
     ("ssl_chain_cert", Form::Text),
     ("ssl_key", Form::Text),
@@ -97,7 +97,7 @@ pub struct Extended {
 
 impl Extended {
     /// Reads what stood behind each `-o`.
-    pub(super) fn of(option: &Value) -> Result<Self, UsageError> {
+    pub(in crate::configuration) fn of(option: &Value) -> Result<Self, UsageError> {
         let words: Result<_, _> = option.list().map(parse).collect();
         Ok(Self { words: words.map_err(|what| option.wrong(what))? })
     }
@@ -121,7 +121,7 @@ impl Extended {
 
 /// Returns the value of `watcher_logbuf_size` in bytes. Refuses a short `tail_repair_time`, as memcached
 /// does.
-pub(super) fn watcher_bytes(words: &Extended, option: &Value) -> Result<usize, UsageError> {
+pub(in crate::configuration) fn watcher_bytes(words: &Extended, option: &Value) -> Result<usize, UsageError> {
     if words.number("tail_repair_time").is_some_and(|time_s| time_s < 10) {
         return Err(option.wrong("cannot set tail_repair_time to less than 10 seconds"));
     }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn extended(words: &[&str]) -> Result<Extended, String> {
-        let mut options = super::super::Options::default();
+        let mut options = crate::configuration::Options::default();
         options.extended.extend(words);
         Extended::of(&options.extended).map_err(|error| error.0)
     }

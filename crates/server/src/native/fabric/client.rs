@@ -1,0 +1,119 @@
+//! A client's place at a worker: its buffers, and what is under way.
+
+use std::collections::VecDeque;
+
+use micanite_fabric::{Buffer, Peer};
+use micanite_wire::native::{ChunkEntry, Header, Pushes};
+
+/// Room for a push, and for a history.
+pub const LIST_BYTES: usize = 8 << 10;
+/// Entries that wait for the next push: those of one message.
+pub const ENTRIES_MAX: usize = (LIST_BYTES - Header::BYTES) / Pushes::ENTRY_BYTES;
+
+/// The registered memory of one client.
+#[derive(Debug)]
+pub struct Buffers {
+    pub request: Buffer,
+    pub reply: Buffer,
+    pub push: Buffer,
+    pub history: Buffer,
+}
+
+/// State of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Free,
+    Live,
+    /// The client has gone, and transfers have its buffers yet.
+    Going,
+}
+
+/// A buffer that is sent.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// None: a transfer has it.
+    pub buffer: Option<Buffer>,
+    /// Length of the message that is to be sent; 0: there is none.
+    pub bytes: usize,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    pub state: State,
+    /// Number of this client among those of the place.
+    pub generation: u32,
+    pub peer: Option<Peer>,
+    /// The tag of its messages. It is secret, and proves who sends.
+    pub session: u64,
+    /// The client's own number, which stays when it connects again.
+    pub nonce: u64,
+    /// It has sent nothing with its session.
+    pub is_new: bool,
+    /// Time of the last message.
+    pub used_ms: u64,
+    /// Time of the last upkeep before it went.
+    pub gone_ms: u64,
+    /// The longest message that it takes.
+    pub limit_bytes: usize,
+    /// Length of the message in the request buffer; 0: there is none.
+    pub request_bytes: usize,
+    pub reply: Outgoing,
+    pub push: Outgoing,
+    pub history: Option<Buffer>,
+    /// Entries of its own sets, for the next push.
+    pub ring: VecDeque<ChunkEntry>,
+    /// It is in the queue of unfinished work.
+    pub is_queued: bool,
+}
+
+impl Client {
+    pub fn new() -> Self {
+        Self {
+            state: State::Free,
+            generation: 0,
+            peer: None,
+            session: 0,
+            nonce: 0,
+            is_new: false,
+            used_ms: 0,
+            gone_ms: 0,
+            limit_bytes: 0,
+            request_bytes: 0,
+            reply: Outgoing::default(),
+            push: Outgoing::default(),
+            history: None,
+            ring: VecDeque::new(),
+            is_queued: false,
+        }
+    }
+
+    /// Adds an entry for the next push. The oldest makes room, because newer ones are likelier to be read.
+    /// Returns whether one did.
+    #[inline]
+    pub fn note_entry(&mut self, entry: ChunkEntry) -> bool {
+        let is_full = self.ring.len() >= ENTRIES_MAX;
+        if is_full {
+            self.ring.pop_front();
+        }
+        self.ring.push_back(entry);
+        is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_drops_the_oldest_and_never_grows() {
+        let mut client = Client::new();
+        client.ring.reserve_exact(ENTRIES_MAX);
+        let room = client.ring.capacity();
+        let entry = |hash| ChunkEntry { hash, offset: 64, version: 1, bytes: 60 };
+        let dropped = (0..2 * ENTRIES_MAX as u64).filter(|hash| client.note_entry(entry(*hash))).count();
+        assert_eq!((dropped, client.ring.len()), (ENTRIES_MAX, ENTRIES_MAX));
+        assert_eq!(client.ring.front().map(|entry| entry.hash), Some(ENTRIES_MAX as u64));
+        assert_eq!(client.ring.capacity(), room);
+    }
+}

@@ -1,0 +1,26 @@
+//! Clients over libfabric (`docs/fabric.md`): messages of the native protocol, and a cache area that the
+//! clients read by themselves.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `port.rs` | a worker's endpoint: messages in, rounds of the engine, messages out |
+//! | `hello.rs` | login, buffers and sessions of clients |
+//! | `life.rs` | transfers that are due, the end of a client, pushes |
+//! | `client.rs`, `token.rs` | a client's place; the numbers of its transfers |
+//! | `outbox.rs` | replies in registered memory |
+//! | `buffers.rs` | the buffers of clients that went, and their limit |
+//! | `shared.rs`, `counters.rs` | what workers share; counters |
+
+mod buffers;
+mod client;
+mod counters;
+mod hello;
+mod life;
+mod outbox;
+mod port;
+mod shared;
+mod token;
+
+pub use counters::FabricCounters;
+pub use port::FabricPort;
+pub use shared::{FabricArea, FabricShared};
