@@ -1,6 +1,7 @@
 //! Programs that the black-box tests run beside a server.
 
 mod consistency;
+mod fabric;
 mod increments;
 mod linearizability;
 mod one_sided;
@@ -24,6 +25,8 @@ enum Tool {
     Increments(increments::Options),
     /// A lossy, duplicating, reordering network between native clients and a server, by a seed
     Relay(relay::Options),
+    /// A client's end of a fabric, which sends and receives what its standard input says
+    Fabric(fabric::Options),
     /// GETs over UDP beside writers: every reply must be a value that its key had at that time
     Consistency(consistency::Options),
     /// Clients of all ports at the same time: each key's history must be linearizable
@@ -36,6 +39,7 @@ fn main() {
     let result = match CommandLine::parse().tool {
         Tool::Increments(options) => increments::run(&options),
         Tool::Relay(options) => relay::run(&options),
+        Tool::Fabric(options) => fabric::run(&options),
         Tool::Consistency(options) => consistency::run(&options),
         Tool::Linearizability(options) => linearizability::run(&options),
         Tool::OneSided(options) => one_sided::run(&options),
