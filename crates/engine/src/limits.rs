@@ -129,6 +129,12 @@ pub const COMPACT_VISIT_UNITS: u64 = 256;
 /// Buckets that are sampled for the item nearest to the end of the space.
 pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
 
+/// One-sided reads of an item, as a client's history has them, from which on the item is loaded into the
+/// cache area.
+pub const READS_OF_LOADED: u32 = 2;
+/// Dirty chunks that one hold of a partition copies back for a snapshot or the end of the process.
+pub const CHUNKS_CLEANED_MAX: usize = 256;
+
 // A bucket is a version word and its entries, and a cache line of 64 bytes.
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
 // A lookup compares items in the buckets that it visits.

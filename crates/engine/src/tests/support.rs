@@ -97,6 +97,8 @@ impl Setup {
     pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
         let config = Config { maps, ..self.config() };
         let cache = Cache::try_with_partitions(self.layout(), &config)?;
+        #[cfg(loom)]
+        assert!(self.area.is_none(), "no loom model has a cache area");
         #[cfg(not(loom))]
         if let Some(write) = self.area {
             crate::tests::area::attach(&cache, write, crate::tests::area::LEASE_NS);

@@ -11,7 +11,7 @@ use micanite_wire::hash::KeyHash;
 
 use crate::index::entry;
 use crate::index::hash::IndexHash;
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{CHUNKS_CLEANED_MAX, KEY_BYTES_MAX};
 use crate::log::item::{Expiry, Shape};
 use crate::operations::request::{Condition, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::chunks::{Chunks, Held, OfWriter};
@@ -20,8 +20,6 @@ use crate::writer::{Found, Writer};
 
 /// Bytes of a value that are copied at once.
 const COPIED_BYTES: usize = 4096;
-/// Dirty chunks that one call of the upkeep copies back, after write-back has ended.
-const CLEANED_MAX: usize = 256;
 
 impl Writer<'_> {
     /// Returns whether only a chunk has the newest value of an item. Without a cache area it costs a test.
@@ -278,7 +276,7 @@ impl Writer<'_> {
         let Some(chunks) = self.partition.chunks.get() else {
             return false;
         };
-        chunks.with(self, |held, host| (0..CLEANED_MAX).all(|_| held.table.copy_back_next(host)))
+        chunks.with(self, |held, host| (0..CHUNKS_CLEANED_MAX).all(|_| held.table.copy_back_next(host)))
     }
 }
 

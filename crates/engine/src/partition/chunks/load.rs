@@ -5,14 +5,11 @@ use micanite_wire::hash::KeyHash;
 
 use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{KEY_BYTES_MAX, READS_OF_LOADED};
 use crate::operations::request::{HashedRequest, ReplySink};
 use crate::partition::chunks::{Chunks, Held};
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
-
-/// Requests of a client for an item, as its history has them, from which on the item is loaded.
-const LOADED_AT: u32 = 2;
 
 impl Writer<'_> {
     /// Gets an item, and its chunk's entry. Returns whether the sink had room for the value; if not, the item
@@ -94,7 +91,7 @@ impl Writer<'_> {
             let chunk = held.table.find_hash(hash).filter(|chunk| !chunk.is_void);
             chunk.is_some_and(|chunk| held.table.touch(chunk.entry.offset, chunk.entry.version))
         };
-        if chunks.with(self, |held, _| touch(held)) || count < LOADED_AT || copy_budget::is_spent() {
+        if chunks.with(self, |held, _| touch(held)) || count < READS_OF_LOADED || copy_budget::is_spent() {
             return None;
         }
         let mut key = [0; KEY_BYTES_MAX];
