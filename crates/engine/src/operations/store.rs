@@ -44,8 +44,7 @@ impl Writer<'_> {
     /// Returns the item that would be replaced, if the condition of a store holds.
     #[inline]
     fn find_for(&self, request: &HashedRequest<'_>, condition: Condition) -> Result<Option<Found>, Outcome> {
-        // The old value is not needed.
-        let found = self.find_any(request.hash, request.key);
+        let found = self.find(request.hash, request.key);
         match (condition, &found) {
             (Condition::Always, _) | (Condition::Absent, None) | (Condition::Present, Some(_)) => {}
             (Condition::Absent, Some(_)) | (Condition::Present, None) => {

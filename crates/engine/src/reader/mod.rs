@@ -42,8 +42,6 @@ pub(crate) enum Read {
 struct Candidate {
     found: Found,
     count: bool,
-    /// Only the writer knows its value.
-    is_dirty: bool,
 }
 
 /// Options of a get, as a reader needs them.
@@ -102,9 +100,13 @@ impl GetOptions for MetaGet {
     }
 }
 
-/// The error that a chain is longer than any valid one, or has more items of a tag: it is being
-/// changed, and tells nothing about a key.
-struct TooLong;
+/// Reason why a chain tells nothing about the value of a key.
+enum Unread {
+    /// The chain is longer than any valid one, or has more items of a tag: it is being changed.
+    TooLong,
+    /// The key is there, and only a chunk of the cache area has its newest value.
+    Dirty,
+}
 
 impl Partition {
     /// Reads an item into the sink, without its CAS value.
@@ -134,23 +136,22 @@ impl Partition {
             if self.all_buckets() != buckets {
                 continue;
             }
-            let Ok(found) = self.candidate(bucket, request) else {
-                continue;
+            let found = match self.candidate(bucket, request) {
+                Ok(found) => found,
+                Err(Unread::Dirty) => return Read::Changes,
+                Err(Unread::TooLong) => continue,
             };
             let item = found.filter(|item| !item.found.expiry.has_passed(now_s));
             if options.changes(item.as_ref().map(|item| &item.found)) {
                 return Read::Changes;
             }
-            let Some(Candidate { found, count, is_dirty }) = item else {
+            let Some(Candidate { found, count }) = item else {
                 if bucket.version_is_still(version) {
                     sink.finish(index, Outcome::NotFound);
                     return Read::Done { count: false };
                 }
                 continue;
             };
-            if is_dirty {
-                return Read::Changes;
-            }
             if G::DESCRIBES {
                 sink.describe(index, ItemMeta::of(&found));
             }
@@ -222,7 +223,7 @@ impl Partition {
         &self,
         bucket: Bucket<'_>,
         request: &HashedRequest<'_>,
-    ) -> Result<Option<Candidate>, TooLong> {
+    ) -> Result<Option<Candidate>, Unread> {
         let mut bucket = bucket;
         let mut keys = 0;
         for _ in 0..CHAIN_BUCKETS_MAX {
@@ -238,28 +239,28 @@ impl Partition {
                     continue;
                 };
                 if keys == CHAIN_TAG_ITEMS_MAX {
-                    return Err(TooLong);
+                    return Err(Unread::TooLong);
                 }
                 keys += 1;
                 visits::count_key();
-                let candidate = self.item_of(entry, place, request.key);
+                let candidate = self.item_of(place, request.key);
                 if candidate.is_some() {
-                    return Ok(candidate);
+                    return if entry.is_dirty() { Err(Unread::Dirty) } else { Ok(candidate) };
                 }
             }
             let Some(spare) = bucket.next_spare() else {
                 return Ok(None);
             };
             if spare >= self.layout.spares(self.buckets()) {
-                return Err(TooLong);
+                return Err(Unread::TooLong);
             }
             bucket = self.spare_bucket(spare);
         }
-        Err(TooLong)
+        Err(Unread::TooLong)
     }
 
     #[inline]
-    fn item_of(&self, entry: Entry, place: Place, key: &[u8]) -> Option<Candidate> {
+    fn item_of(&self, place: Place, key: &[u8]) -> Option<Candidate> {
         let position = place.position;
         if position >= self.region.words() {
             return None;
@@ -291,7 +292,6 @@ impl Partition {
                 expiry: Expiry(expiry_s),
             },
             count,
-            is_dirty: entry.is_dirty(),
         })
     }
 }

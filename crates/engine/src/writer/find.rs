@@ -16,7 +16,11 @@ impl Writer<'_> {
     /// was invalidated, and returns `None`.
     #[inline]
     pub fn find(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
-        self.cleaned(hash, self.find_any(hash, key)?)
+        let found = self.find_any(hash, key);
+        if let Some(dirty) = found.as_ref().filter(|found| self.is_dirty(found)) {
+            return self.clean_found(hash, dirty);
+        }
+        found
     }
 
     /// Returns the item of a key like [`Self::find`], but its newest value may be in its chunk only.

@@ -3,7 +3,6 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
-use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::LONG_VALUE_BYTES;
 use crate::log::item::{Expiry, Shape, pack_meta};
@@ -37,7 +36,7 @@ impl Writer<'_> {
         let header = header
             .with_frequency(self.frequency_after(old.frequency()))
             .with_heap_bits_of(p.header(found.place.position));
-        let was_dirty = self.kill_chunk(found.place.position);
+        self.kill_chunk(found.place.position);
         p.bucket(hash).write(|| {
             // Busy until the value is whole, for a process that recovers the image after a kill.
             self.set_header(found.place.position, header.with_busy());
@@ -53,11 +52,6 @@ impl Writer<'_> {
             }
             p.region.copy_in(found.value_at(), value);
             self.set_header(found.place.position, header);
-            if was_dirty {
-                fence(Release);
-                let clean = Entry(p.word(found.slot).load(Relaxed)).with_dirty(false);
-                p.word(found.slot).store(clean.0, Release);
-            }
         });
         self.note_expiry(expiry);
         p.add(Field::ItemsOverwritten, 1);

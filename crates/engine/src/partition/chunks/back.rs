@@ -14,7 +14,7 @@ use crate::index::hash::IndexHash;
 use crate::limits::{CHUNKS_CLEANED_MAX, KEY_BYTES_MAX};
 use crate::log::item::{Expiry, Shape};
 use crate::operations::request::{Condition, HashedRequest, Outcome, ReplySink, ValueMeta};
-use crate::partition::chunks::{Chunks, Held, OfWriter};
+use crate::partition::chunks::{Held, OfWriter};
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
@@ -22,12 +22,13 @@ use crate::writer::{Found, Writer};
 const COPIED_BYTES: usize = 4096;
 
 impl Writer<'_> {
-    /// Returns whether only a chunk has the newest value of an item. Without a cache area it costs a test.
+    /// Returns whether only a chunk has the newest value of an item.
     #[inline(always)]
     pub fn is_dirty(&self, found: &Found) -> bool {
-        self.partition.chunks.get().is_some() && self.entry_at(found.slot).is_dirty()
+        self.entry_at(found.slot).is_dirty()
     }
 
+    #[inline(always)]
     fn entry_at(&self, slot: usize) -> entry::Entry {
         entry::Entry(self.partition.word(slot).load(Relaxed))
     }
@@ -36,29 +37,26 @@ impl Writer<'_> {
     /// and the item was removed.
     #[inline(always)]
     pub fn cleaned(&self, hash: IndexHash, found: Found) -> Option<Found> {
-        match self.partition.chunks.get() {
-            Some(chunks) => self.clean_found(chunks, hash, found),
-            None => Some(found),
-        }
+        if self.is_dirty(&found) { self.clean_found(hash, &found) } else { Some(found) }
     }
 
+    /// Copies the value of a dirty item back. `None`: nobody has it, and the item was removed.
     #[cold]
     #[inline(never)]
-    fn clean_found(&self, chunks: &Chunks, hash: IndexHash, found: Found) -> Option<Found> {
-        if !self.entry_at(found.slot).is_dirty() {
-            return Some(found);
-        }
+    pub fn clean_found(&self, hash: IndexHash, found: &Found) -> Option<Found> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.partition.key_at(found.place.position, &mut key);
         let key_hash = KeyHash::of(key, self.partition.layout.seed);
-        let fate = chunks.with(self, |held, host| {
-            let chunk = held.table.find(key_hash, key)?;
-            Some(held.table.clean(&chunk, host))
+        let fate = self.partition.chunks.get().and_then(|chunks| {
+            chunks.with(self, |held, host| {
+                let chunk = held.table.find(key_hash, key)?;
+                Some(held.table.clean(&chunk, host))
+            })
         });
         match fate {
             Some(CopyBack::Kept) => return Some(self.found_at(found.slot, found.place)),
             Some(CopyBack::Dropped) => {} // removed already
-            None => self.remove_without_chunk(hash, &found),
+            None => self.remove_without_chunk(hash, found),
         }
         None
     }

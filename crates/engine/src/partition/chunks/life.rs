@@ -10,31 +10,30 @@ use crate::writer::Writer;
 impl Writer<'_> {
     /// Kills the chunk of the key of the item at a position. Without a cache area it costs a test.
     ///
-    /// The caller has space and entry for its change, which its next release store makes visible. Returns
-    /// whether only the chunk had the newest value: then the caller changes the entry, too.
+    /// The caller has space and entry for its change, which its next release store makes visible. If the
+    /// entry is dirty, it changes, too.
     #[inline(always)]
-    pub fn kill_chunk(&self, position: usize) -> bool {
-        match self.partition.chunks.get() {
-            Some(chunks) => self.kill_chunk_in(chunks, position),
-            None => false,
+    pub fn kill_chunk(&self, position: usize) {
+        if let Some(chunks) = self.partition.chunks.get() {
+            self.kill_chunk_in(chunks, position);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn kill_chunk_in(&self, chunks: &Chunks, position: usize) -> bool {
+    fn kill_chunk_in(&self, chunks: &Chunks, position: usize) {
         let p = self.partition;
         if !p.holds(position, p.header(position)) {
-            self.void_chunks(); // damaged: its key is not known
-            return false;
+            return self.void_chunks(); // damaged: its key is not known
         }
         let mut buffer = [0; KEY_BYTES_MAX];
         let key = p.key_at(position, &mut buffer);
         let hash = KeyHash::of(key, p.layout.seed);
         chunks.with(self, |held, host| {
-            let chunk = held.table.find(hash, key);
-            chunk.is_some_and(|chunk| held.table.kill(&chunk, host) && chunk.is_dirty)
-        })
+            if let Some(chunk) = held.table.find(hash, key) {
+                held.table.kill(&chunk, host);
+            }
+        });
     }
 
     /// Makes all chunks of the partition void, before their items are invalidated.
