@@ -172,7 +172,7 @@ impl Epochs {
     }
 
     /// Waits until each worker has been outside of a batch.
-    pub fn wait_for_all(&self, mut idle: impl FnMut()) {
+    fn wait_for_all(&self, mut idle: impl FnMut()) {
         fence(Ordering::SeqCst);
         for epoch in &self.0 {
             let at = epoch.0.load(Ordering::Acquire);

@@ -67,14 +67,11 @@ impl Cache {
     }
 
     /// Ends the writing of values into chunks only: stores go through from now on, and the upkeep of the
-    /// workers copies back what is left ([`Self::dirty_chunks`], which only falls then). Waits for the end of
-    /// each worker's batch. For any thread that is not a worker.
+    /// workers copies back what is left. Waits for nobody, so that workers may call it: a store of this
+    /// moment may still stay in its chunk. Once each worker has ended its batch, [`Self::dirty_chunks`] only
+    /// falls.
     pub fn end_write_back(&self) {
-        for chunks in self.all_chunks() {
-            chunks.end_write_back();
-        }
-        // No writer of before is left.
-        self.epochs.wait_for_all(|| {});
+        self.all_chunks().for_each(Chunks::end_write_back);
     }
 
     /// Runs `run` while all values are in the data memory. For any thread that is not a worker.
