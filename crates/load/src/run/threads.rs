@@ -109,7 +109,8 @@ impl Running<'_> {
                 })
             }
             Protocol::Fabric => {
-                let link = |_| open_fabric(plan, self.endpoints, self.timeout);
+                // Nothing is lost as datagrams are: no deadline is shorter while filling.
+                let link = |_| open_fabric(plan, self.endpoints, plan.timeout);
                 self.threads(each(places, link)?, &feed, watch, |link| {
                     ClientConnection::new(link, checks(), window)
                 })

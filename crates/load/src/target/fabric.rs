@@ -1,9 +1,9 @@
 //! Micanite's native protocol in messages of a fabric, with one-sided reads.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use micanite_client::{Completion, FabricLink, FabricOptions, FabricUrl, Operation, SubmitError};
+use micanite_client::{Completion, Error, FabricLink, FabricOptions, FabricUrl, Operation, SubmitError};
 use nix::sys::epoll::Epoll;
 
 use super::client::ClientLink;
@@ -12,6 +12,9 @@ use crate::plan::Plan;
 use crate::report::FabricTally;
 use crate::run::clock::nanoseconds;
 use crate::run::recorder::Recorder;
+
+/// A busy server may take so long to greet.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Connects a client to all targets of a plan.
 ///
@@ -28,16 +31,19 @@ pub(crate) fn open_fabric(
         ..FabricOptions::default()
     };
     let urls: Vec<FabricUrl> = endpoints.iter().filter_map(Endpoint::fabric).cloned().collect();
-    let link = FabricLink::connect(&urls, &options).map_err(|error| {
+    let begun = Instant::now();
+    loop {
         let target = &plan.targets[0];
-        match error {
-            micanite_client::Error::Unreachable { .. } => {
-                format!("{target}: nobody listens there; {}", target.how_to_start())
+        match FabricLink::connect(&urls, &options) {
+            Ok(link) => return Ok(FabricClient { link, passed_on: FabricTally::default() }),
+            // The client's patience is the deadline of one operation.
+            Err(Error::Unreachable { .. }) if begun.elapsed() < CONNECT_TIME_MAX => {}
+            Err(Error::Unreachable { .. }) => {
+                return Err(format!("{target}: nobody listens there; {}", target.how_to_start()));
             }
-            error => error.to_string(),
+            Err(error) => return Err(error.to_string()),
         }
-    })?;
-    Ok(FabricClient { link, passed_on: FabricTally::default() })
+    }
 }
 
 /// A client over a fabric, and its counters that have been passed on.
