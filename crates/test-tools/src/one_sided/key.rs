@@ -76,9 +76,14 @@ impl Keys {
         self.keys[key as usize].oldest.load(Ordering::SeqCst)
     }
 
-    /// The oldest numbers of all keys, before a flush.
+    /// The last acknowledged writes of all keys, before a flush. An earlier flush has ended none that had
+    /// not begun.
     pub fn acknowledged(&self) -> Vec<u32> {
-        (0..self.len()).map(|key| self.oldest(key)).collect()
+        let acknowledged = |key: u32| {
+            let oldest = self.oldest(key);
+            oldest.min(self.keys[key as usize].begun.load(Ordering::SeqCst))
+        };
+        (0..self.len()).map(acknowledged).collect()
     }
 
     /// A flush has ended what was acknowledged before it.
@@ -150,5 +155,10 @@ mod tests {
         assert!(keys.judge(7, &Keys::value(7, number), keys.oldest(7)).is_err());
         assert_eq!(keys.judge(7, &Keys::value(7, later), keys.oldest(7)), Ok(later));
         assert_eq!(keys.oldest(8), 0);
+        // A second flush without a write between them ends no more.
+        keys.acknowledge(7, later);
+        keys.flushed(&keys.acknowledged());
+        keys.flushed(&keys.acknowledged());
+        assert_eq!(keys.begin(7), keys.oldest(7));
     }
 }

@@ -53,6 +53,9 @@ pub(crate) struct Options {
     /// Clients that write over the fabric
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=64))]
     fabric_writers: u32,
+    /// Pause of a writer behind each write, in microseconds: chunks that die at once are not read
+    #[arg(long, default_value_t = 200)]
+    write_pause_us: u64,
     /// Flush everything whenever so many one-sided reads have come; 0 = never
     #[arg(long, default_value_t = 50_000)]
     flush_every: u64,

@@ -58,6 +58,7 @@ fn write_one(
     choice: &mut Choice,
     write: impl FnOnce(&[u8], Option<&[u8]>) -> Ending,
 ) -> Ending {
+    thread::sleep(Duration::from_micros(shared.options.write_pause_us));
     let (key, deletes) = choice.next();
     let number = shared.keys.begin(key);
     let value = (!deletes).then(|| Keys::value(key, number));
