@@ -16,6 +16,8 @@ use crate::Result;
 /// Bytes of the longest message, and of the area.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 const RECEIVES: usize = 4;
+/// A greeting is marked by no more bytes.
+const GREETING_BYTES_MAX: usize = 64;
 /// A transfer takes no longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -153,7 +155,9 @@ impl Pong {
         // Two buffers are in use: the first greeting's, and its reply's.
         let receive = self.buffer()?;
         posted(self.endpoint.receive(receive, 0))?;
-        let message = self.buffer()?;
+        let mut message = self.buffer()?;
+        // Not the greeting that it may have been.
+        message[..GREETING_BYTES_MAX].fill(0);
         let begin = Instant::now();
         posted(send(&mut self.endpoint, self.server, message, bytes))?;
         let reply = self.wait(Operation::Receive)?;
