@@ -51,6 +51,8 @@ enum Target {
     Kernel(kernel::Options),
     /// One-sided reads over libfabric: InnerCache's workloads by three ways of reading
     Fabric(fabric::Options),
+    /// This machine by `micanite plan` beside `micanite load`, and the paper's figures beside the model's
+    Plan(report::plan::Options),
     /// Our port over our engine, beside the same port over other tables
     Tables(tables::Options),
     /// Misses of real requests: simulated, and of live servers beside memcached
@@ -142,6 +144,7 @@ fn main() {
         Target::Pong(options) => fabric::run_pong(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
         Target::Traces(options) => traces::run(&options),
+        Target::Plan(options) => report::plan::run(&options),
         Target::Tables(options) => tables::run(&options),
         Target::Table(options) => tables::run_server(&options),
         Target::Evaluation(options) => evaluation::run(&options),

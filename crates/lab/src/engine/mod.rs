@@ -13,6 +13,7 @@ pub(crate) mod items;
 mod overhead;
 mod parts;
 pub(crate) mod peers;
+pub(crate) mod plain;
 mod restart;
 mod scratch;
 mod snapshot;

@@ -8,6 +8,7 @@ mod evidence;
 mod machine;
 mod page;
 mod peers;
+pub(crate) mod plan;
 mod run;
 pub(crate) mod section;
 mod sections;

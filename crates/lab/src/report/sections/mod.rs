@@ -17,6 +17,7 @@ mod throughput;
 use std::collections::BTreeMap;
 
 use crate::fabric::section as fabric;
+use crate::report::plan::section as plan;
 use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 
 /// All sections.
@@ -24,7 +25,7 @@ use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 /// # Errors
 /// When a section has no text.
 pub(crate) fn all() -> Result<Vec<Section>, String> {
-    let sections: [(&str, Commands, Draw); 18] = [
+    let sections: [(&str, Commands, Draw); 19] = [
         ("throughput", throughput::commands, throughput::draw),
         ("latency", latency::commands, latency::draw),
         ("engine", engine::commands, engine::draw),
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("fabric", fabric::commands, fabric::draw),
         ("balance", balance::commands, balance::draw),
         ("items", items::commands, items::draw),
+        ("plan", plan::commands, plan::draw),
         ("lacking", lacking::commands, lacking::draw),
     ];
     let texts = toml::from_str(include_str!("texts.toml"));

@@ -1,0 +1,179 @@
+//! This machine by `micanite plan` beside `micanite load` in the same run: calibrated first, then predicted
+//! and measured at batches and data that the calibration did not use.
+
+pub(crate) mod section;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::engine::plain::gets_per_second;
+use crate::harness::peers::Binaries;
+use crate::harness::servers::{Program, Server, Transport};
+use crate::popularity::Popularity;
+use crate::results::measurement::Measurement;
+use crate::{Common, Result};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub binaries: Binaries,
+    /// Items
+    #[arg(long, default_value_t = 1 << 20)]
+    pub items: u64,
+    /// Seconds of a slice
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+}
+
+/// A port, as `micanite plan` and as people name it, with requests per datagram or pipeline, and the options
+/// of a load that keeps it busy.
+type Case = (&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const CASES: [Case; 3] = [
+    ("native", "native, 1 per datagram", "1", &["--batch", "1", "--pipeline", "1024"]),
+    ("native", "native, 16 per datagram", "16", &["--batch", "16", "--pipeline", "1024"]),
+    ("stream", "stream, pipelines of 32", "32", &["--batch", "32", "--pipeline", "32", "--connections", "8"]),
+];
+const LAWS: [(&str, &str); 2] = [("uniform", "0"), ("zipf:0.99", "0.99")];
+const GET: &str = "95";
+
+/// What is compared: throughput, and the 95th percentile at half of it.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    throughput: f64,
+    p95_us: f64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let (mut report, [server_cpu, client_cpu]) = options.common.begin_servers("plan")?;
+    let folder = std::env::temp_dir().join(format!("micanite-plan-{}", std::process::id()));
+    let calibration = folder.join("machine.toml");
+    let done = compare(options, &calibration, [server_cpu, client_cpu], &mut report);
+    // It may not have been made.
+    let _ = std::fs::remove_dir_all(&folder);
+    done?;
+    published(options, &mut report)?;
+    report.finish()
+}
+
+fn compare(options: &Options, calibration: &Path, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
+    let words = ["plan", "--calibrate", "--quiet", "--calibration", &calibration.to_string_lossy()];
+    call(options, &words)?;
+    for (law, zipf) in LAWS {
+        for (port, name, batch, flags) in CASES {
+            let case = format!("{name}, {law}");
+            if !options.common.wants(&case) {
+                continue;
+            }
+            let plan = predicted(options, calibration, [port, batch, zipf])?;
+            let mut measured = Vec::new();
+            for _ in 0..options.common.rounds() {
+                measured.push(loaded(options, cpus, flags, law)?);
+            }
+            add(report, &case, plan, &measured);
+        }
+        let case = format!("engine, {law}");
+        if options.common.wants(&case) {
+            let plan = predicted(options, calibration, ["engine", "16", zipf])?;
+            let measured = engine(options, law)?;
+            report.value(&case, "throughput, predicted", "requests/s", &[plan.throughput]);
+            report.value(&case, "throughput, measured", "requests/s", &measured);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the figures of the paper beside those of the model.
+fn published(options: &Options, report: &mut Measurement) -> Result<()> {
+    let checks: Value = serde_json::from_slice(&call(options, &["plan", "paper", "--json"])?)?;
+    for check in checks.as_array().ok_or("no figures of the paper")? {
+        let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+        let case = format!("paper, {}, {}", text("kind"), text("name"));
+        for who in ["paper", "model"] {
+            report.value(&case, who, &text("unit"), &[number(check, &format!("/{who}"))?]);
+        }
+    }
+    Ok(())
+}
+
+fn add(report: &mut Measurement, case: &str, plan: Figures, measured: &[Figures]) {
+    let of = |value: fn(&Figures) -> f64| measured.iter().map(value).collect::<Vec<_>>();
+    report.value(case, "throughput, predicted", "requests/s", &[plan.throughput]);
+    report.value(case, "throughput, measured", "requests/s", &of(|figures| figures.throughput));
+    report.value(case, "p95 at half load, predicted", "us", &[plan.p95_us]);
+    report.value(case, "p95 at half load, measured", "us", &of(|figures| figures.p95_us));
+}
+
+/// Runs our program; returns its standard output.
+fn call(options: &Options, words: &[&str]) -> Result<Vec<u8>> {
+    let mut command = Command::new(&options.binaries.server);
+    let output = command.args(words).stdin(Stdio::null()).output()?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim_end().into()),
+    }
+}
+
+fn number(report: &Value, pointer: &str) -> Result<f64> {
+    report.pointer(pointer).and_then(Value::as_f64).ok_or_else(|| format!("no {pointer}").into())
+}
+
+/// Asks `micanite plan` for one core.
+fn predicted(options: &Options, calibration: &Path, [port, batch, zipf]: [&str; 3]) -> Result<Figures> {
+    let (path, items) = (calibration.to_string_lossy(), options.items.to_string());
+    let words = [
+        ["--calibration", &path, "--port", port],
+        ["--batch", batch, "--zipf", zipf],
+        ["--items", &items, "--get", GET],
+        ["--cores", "1", "--p95", "1s"],
+        ["--rate", "1000", "--json", "-"],
+    ];
+    let words: Vec<&str> = std::iter::once("plan").chain(words.concat()).collect();
+    let plan: Value = serde_json::from_slice(&call(options, &words)?)?;
+    let throughput = number(&plan, "/modes/0/throughput")?;
+    let points = plan.pointer("/modes/0/latency").and_then(Value::as_array).ok_or("no latency")?;
+    let distance = |point: &Value| (number(point, "/rate").unwrap_or(0.0) / throughput - 0.5).abs();
+    let half = points.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")? })
+}
+
+/// Loads a server: as fast as replies come, then at half of that.
+fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Result<Figures> {
+    let program = Program::Micanite(&options.binaries.server);
+    let is_native = flags.contains(&"1024");
+    let transport = if is_native { Transport::Udp } else { Transport::Tcp };
+    let server = Server::start(program, transport, &["-m", "1024"], cpus[0])?;
+    let (items, cpu) = (options.items.to_string(), cpus[1].to_string());
+    let duration = format!("{}ms", (options.seconds * 1000.0) as u64);
+    let run = |flags: &[&str]| -> Result<Value> {
+        let mut words = vec!["load", &server.url, "--quiet", "--json", "-", "--items", &items, "--cpu", &cpu];
+        words.extend(["--duration", &duration, "--warmup", "300ms", "--get", GET, "--popularity", law]);
+        words.extend(flags);
+        Ok(serde_json::from_slice(&call(options, &words)?)?)
+    };
+    let mut fill = vec!["--fill"];
+    fill.extend(flags);
+    run(&fill)?;
+    let throughput = number(&run(flags)?, "/throughput_ops")?;
+    let rate = format!("{:.0}", throughput / 2.0);
+    let mut half: Vec<&str> = match is_native {
+        true => flags[..2].to_vec(),
+        false => ["--batch", "32", "--connections", "8"].to_vec(),
+    };
+    half.extend(["--rate", &rate]);
+    Ok(Figures { throughput, p95_us: number(&run(&half)?, "/latency_us/p95")? })
+}
+
+/// Measures the engine alone, on this core.
+fn engine(options: &Options, law: &str) -> Result<Vec<f64>> {
+    let law = match law {
+        "uniform" => Popularity::Uniform,
+        _ => Popularity::Zipf,
+    };
+    gets_per_second(law, options.items, options.common.rounds())
+}
