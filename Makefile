@@ -33,7 +33,7 @@ HAS_FABRIC := pkg-config --exists 'libfabric >= 1.17' 2>/dev/null
 comma := ,
 DPDK_FEATURES = $(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk
 FABRIC_FEATURES = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
-  $(comma)micanite/libfabric$(comma)micanite-fabric/testing))
+  $(comma)micanite/libfabric$(comma)micanite-fabric/testing$(comma)micanite-client-c/libfabric))
 FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(strip \
   $(if $(shell $(HAS_DPDK) && echo yes),$(DPDK_FEATURES))$(FABRIC_FEATURES))
 LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)

@@ -53,7 +53,11 @@ typedef struct micanite_value {
 } micanite_value;
 
 /* Connects to one or several servers: "host:port" of base ports, separated by commas. *client is set
- * except for MICANITE_BAD_ARGUMENT. After a failure it only serves micanite_error. */
+ * except for MICANITE_BAD_ARGUMENT. After a failure it only serves micanite_error.
+ *
+ * A library that was built with the feature libfabric also takes "fabric://ADDRESS[:PORT]?provider=NAME",
+ * with "&user=NAME&password=TEXT" where the server asks for a login (docs/fabric.md). Gets read such a
+ * server's memory where they can. All servers of a list are reached in the same way. */
 micanite_status micanite_connect(const char *servers, micanite **client);
 
 /* Closes a client; null is allowed. */

@@ -90,9 +90,9 @@ enum Trouble {
 }
 
 impl Trouble {
-    /// Returns whether another attempt soon will end alike.
+    /// Returns whether another attempt soon will end alike. A full server makes room for it if it can.
     fn is_final(&self) -> bool {
-        *self != Self::Silent
+        !matches!(self, Self::Silent | Self::Full)
     }
 }
 
@@ -189,7 +189,9 @@ impl<T: Transport> Connection<T> {
             }
             _ => self.open(context, sink),
         }
-        self.state.expire(T::now_ns(), context, sink);
+        if !self.state.waiting.is_empty() {
+            self.state.expire(T::now_ns(), context, sink);
+        }
     }
 
     /// Takes the next step towards a session.

@@ -158,7 +158,7 @@ impl<T: Transport> Session<T> {
         slot.chunk = Some(buffer);
         if slot.is_given_up {
             self.reads.release(number);
-            return result.map(drop).map_err(Broken::from);
+            return if matches!(result, Ok(_) | Err(Error::Busy)) { Ok(()) } else { Err(Broken) };
         }
         match result {
             Ok(_) => {}

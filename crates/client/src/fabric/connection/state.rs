@@ -17,6 +17,8 @@ use crate::random::Random;
 
 /// Requests that wait for a session, those of the last one among them.
 const WAITING_MAX: usize = 512;
+/// A server that takes clients for gone sooner hears of them often enough not to.
+const FROZEN_NS_MIN: u64 = 100 * MS;
 /// Time between two looks at deadlines.
 const EXPIRE_NS: u64 = 5 * MS;
 
@@ -44,8 +46,9 @@ impl Facts {
         let geometry = Geometry::of_pages(bits, page_bytes, pages);
         let fits = |geometry: &Geometry| geometry.bytes() as u64 <= bytes && reads != Reads::TwoSided;
         let remote = RemoteArea { key, base, bytes };
+        let frozen_ns = hello.frozen_ns.max(FROZEN_NS_MIN);
         Self {
-            hello: *hello,
+            hello: HelloReply { frozen_ns, ..*hello },
             area: geometry.filter(fits).map(|geometry| Area { remote, geometry }),
             message_bytes: hello.message_bytes_max as usize,
             value_bytes_max: hello.value_bytes_max,
@@ -239,7 +242,7 @@ impl State {
         context: &mut Context,
         sink: &mut impl FnMut(Completion<'_>),
     ) {
-        if !self.waiting.is_empty() && now_ns >= self.expire_at {
+        if now_ns >= self.expire_at {
             self.expire_at = now_ns + EXPIRE_NS;
             self.end_waiting_if(|record| now_ns >= record.deadline_at, Outcome::TimedOut, context, sink);
         }
