@@ -146,7 +146,7 @@ soak: build
 	  --features micanite/libfabric,micanite-test-tools/libfabric; fi
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
-	  .venv/bin/pytest tests/linearizability
+	  .venv/bin/pytest tests/linearizability tests/fabric
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
 	cargo fmt --all --check

@@ -4,7 +4,9 @@ import pytest
 
 from harness.native.endpoint import PROVIDERS, providers
 
-collect_ignore = [] if set(PROVIDERS) <= set(providers()) else ["test_fabric.py", "test_fabric_clients.py"]
+# Without libfabric test_fabric_here.py says so.
+NEED_IT = ["test_fabric.py", "test_fabric_clients.py", "test_linearizability.py"]
+collect_ignore = [] if set(PROVIDERS) <= set(providers()) else NEED_IT
 
 
 @pytest.fixture(params=PROVIDERS)

@@ -52,6 +52,8 @@ pub(super) struct Client<'a, R> {
     port: Option<Box<dyn Port>>,
     /// Writes so far: their numbers are the values' ids.
     writes: u64,
+    /// Operations that had a reply.
+    answered: u64,
     heard: Instant,
 }
 
@@ -70,8 +72,14 @@ impl<'a, R: Recorder> Client<'a, R> {
             random: Random::of_stream(workload.seed, u64::from(number)),
             port: None,
             writes: 0,
+            answered: 0,
             heard: Instant::now(),
         }
+    }
+
+    /// Returns the number of operations that had a reply.
+    pub fn answered(&self) -> u64 {
+        self.answered
     }
 
     /// Returns what it recorded.
@@ -213,7 +221,10 @@ impl<'a, R: Recorder> Client<'a, R> {
 
     /// Waits a moment if nothing could be sent.
     fn pause_after(&mut self, ended: &[(Found, u64)]) -> Result<()> {
-        if ended.iter().any(|(found, _)| !matches!(found, Found::Unknown | Found::NotSent)) {
+        let is_reply = |(found, _): &&(Found, u64)| !matches!(found, Found::Unknown | Found::NotSent);
+        let answered = ended.iter().filter(is_reply).count();
+        self.answered += answered as u64;
+        if answered > 0 {
             self.heard = Instant::now();
         } else if self.heard.elapsed() > SILENCE_MAX {
             return Err(format!("{}: the server is silent", self.name).into());

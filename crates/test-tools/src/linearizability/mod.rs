@@ -17,7 +17,7 @@ mod value;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, stdin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,10 @@ use self::operation::{Action, Found, Operation};
 use self::ports::{Kind, PortName};
 use crate::Result;
 
+/// Replies of each client that are progress.
+const PROGRESS: u64 = 50;
+/// A client that hears nothing for so long is given up.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Client numbers of the processes that replace killed ones.
 const REPLACEMENTS: u32 = 1 << 16;
 
@@ -54,6 +58,9 @@ pub(crate) struct Options {
     stop_ms: u64,
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// Operations of each client that have a reply, at least, however long that takes
+    #[arg(long, default_value_t = 1)]
+    least: u64,
     /// Keys that all of them use
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     keys: u32,
@@ -69,8 +76,8 @@ pub(crate) struct Options {
     /// Items may leave at any time: the memory is small
     #[arg(long)]
     evicts: bool,
-    /// Take commands from standard input. After "loss" items may be lost until "found": the server is killed
-    /// and recovers meanwhile. Each line is answered by "ok"
+    /// Take commands from standard input, each answered by "ok": "loss" (from now on items may be lost: the
+    /// server is killed), "found" (no longer), "progress" (wait until each client had replies), "end"
     #[arg(long)]
     commands: bool,
     #[arg(long, default_value_t = 1)]
@@ -164,8 +171,40 @@ impl Histories {
     }
 }
 
-/// Notes when items may be lost, as standard input says.
-fn take_commands(ended: &AtomicBool) -> Result<Journal> {
+/// What the threads of a run share.
+#[derive(Debug)]
+struct Shared {
+    ended: AtomicBool,
+    /// Operations of each client that had a reply.
+    answered: Vec<AtomicU64>,
+}
+
+impl Shared {
+    fn answered(&self) -> Vec<u64> {
+        self.answered.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until each client has had some more replies.
+    fn wait_for_progress(&self) {
+        let before = self.answered();
+        let began = Instant::now();
+        let goes_on = || self.answered().iter().zip(&before).all(|(now, before)| *now >= before + PROGRESS);
+        while !goes_on() && !self.has_ended() && began.elapsed() < WAIT_MAX {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Executes the commands of standard input. Returns when items may have been lost.
+fn take_commands(shared: &Shared) -> Result<Journal> {
     let mut journal = Journal::default();
     for line in stdin().lock().lines() {
         match line?.as_str() {
@@ -183,7 +222,8 @@ fn take_commands(ended: &AtomicBool) -> Result<Journal> {
                 let last = journal.entries.last_mut().ok_or("found without loss")?;
                 last.operation.returned_ns = now_ns()?;
             }
-            "end" => ended.store(true, Ordering::Relaxed),
+            "progress" => shared.wait_for_progress(),
+            "end" => shared.end(),
             other => return Err(format!("{other:?} is no command").into()),
         }
         println!("ok");
@@ -192,14 +232,17 @@ fn take_commands(ended: &AtomicBool) -> Result<Journal> {
 }
 
 /// Runs one client until the end.
-fn run_client(name: &PortName, options: &Options, number: u32, ended: &AtomicBool) -> Result<Journal> {
+fn run_client(name: &PortName, options: &Options, number: u32, shared: &Shared) -> Result<Journal> {
     let mut client = Client::new(name, options.workload(), number, Journal::default());
-    while !ended.load(Ordering::Relaxed) {
+    while !shared.has_ended() {
         match client.step() {
-            Ok(true) => {}
-            Ok(false) => break,
+            Ok(true) => shared.answered[number as usize].store(client.answered(), Ordering::Relaxed),
+            Ok(false) => {
+                shared.end();
+                break;
+            }
             Err(error) => {
-                ended.store(true, Ordering::Relaxed);
+                shared.end();
                 return Err(error);
             }
         }
@@ -209,7 +252,9 @@ fn run_client(name: &PortName, options: &Options, number: u32, ended: &AtomicBoo
 
 /// Runs all clients, and collects what they recorded.
 fn collect(options: &Options) -> Result<Histories> {
-    let ended = &AtomicBool::new(false);
+    let clients = options.ports.len() * options.clients as usize;
+    let answered = (0..clients).map(|_| AtomicU64::new(0)).collect();
+    let shared = &Shared { ended: AtomicBool::new(false), answered };
     let said = |result: Result<_>| result.map_err(|error| error.to_string());
     let began = Instant::now();
     thread::scope(|scope| {
@@ -217,21 +262,25 @@ fn collect(options: &Options) -> Result<Histories> {
         for (number, name) in (0_u32..).zip(&options.ports) {
             for client in 0..options.clients {
                 let number = number * options.clients + client;
-                let run = move || said(run_client(name, options, number, ended)).map(|found| vec![found]);
+                let run = move || said(run_client(name, options, number, shared)).map(|found| vec![found]);
                 threads.push((name.kind, number, scope.spawn(run)));
             }
         }
         for (place, name) in (1..).zip(&options.killed_ports) {
             let first = place * REPLACEMENTS;
-            let run =
-                move || child::run_killed(name, options, first, ended).map_err(|error| error.to_string());
+            let run = move || {
+                child::run_killed(name, options, first, &shared.ended).map_err(|error| error.to_string())
+            };
             threads.push((name.kind, first, scope.spawn(run)));
         }
-        let commands = options.commands.then(|| scope.spawn(|| said(take_commands(ended))));
-        while began.elapsed().as_secs_f64() < options.seconds && !ended.load(Ordering::Relaxed) {
+        let commands = options.commands.then(|| scope.spawn(|| said(take_commands(shared))));
+        let time = Duration::from_secs_f64(options.seconds);
+        let is_short = || shared.answered().iter().any(|count| *count < options.least);
+        let goes_on = || began.elapsed() < time || (is_short() && began.elapsed() < time + WAIT_MAX);
+        while goes_on() && !shared.has_ended() {
             thread::sleep(Duration::from_millis(5));
         }
-        ended.store(true, Ordering::Relaxed);
+        shared.end();
         let mut histories = Histories::default();
         for (kind, first, thread) in threads {
             let journals = thread.join().map_err(|_| "a client panicked")??;
