@@ -38,8 +38,8 @@ def test_a_login_is_asked_for_before_anything_is_told(provider, users):
             assert client.status == Status.OK and client.facts["area_key"]
             assert client.set(next(KEYS), b"value").status == Status.OK
         counts = counts_with_a_login(server)
-        # A hello may have been said twice.
-        assert counts["hellos_unproven"] >= 3 and counts["hellos"] == 1
+        # A hello may have been said twice; over shm the first may seem to come from somebody else.
+        assert counts["hellos_unproven"] >= 3 and counts["hellos"] >= 1
 
 
 def counts_with_a_login(server):
