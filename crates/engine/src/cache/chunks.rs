@@ -89,7 +89,7 @@ impl Cache {
         result
     }
 
-    fn all_chunks(&self) -> impl Iterator<Item = &Chunks> {
+    pub(crate) fn all_chunks(&self) -> impl Iterator<Item = &Chunks> {
         self.partitions.iter().filter_map(|partition| partition.chunks.get().map(|chunks| &**chunks))
     }
 

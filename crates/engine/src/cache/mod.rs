@@ -25,6 +25,7 @@ use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
 use crate::partition::Partition;
+use crate::partition::chunks::Chunks;
 use crate::partition::item::ItemInfo;
 use crate::partition::listener::EvictionListener;
 
@@ -107,6 +108,8 @@ impl Cache {
         if self.image_state == ImageState::None {
             return Ok(());
         }
+        // A write after this is lost, but leaves no mark in an image that was closed.
+        self.all_chunks().for_each(Chunks::end_write_back);
         // No item has ended at second 0, so none is dropped.
         self.without_write_back(0, || match self.dirty_chunks() {
             0 => image::close(&self.partitions),

@@ -1,7 +1,7 @@
 //! What clients have read one-sided: it keeps chunks, and loads items.
 
 use micanite_chunks::Entry;
-use micanite_wire::hash::KeyHash;
+use micanite_wire::hash::{KeyHash, PARTITION_BITS};
 
 use crate::access::Permission;
 use crate::partition::Partition;
@@ -32,11 +32,12 @@ impl Worker {
         cache.mailboxes.serve(self.number);
         let mut left_bytes = self.turn_left_bytes;
         let mut loaded = 0;
-        for (number, partition) in cache.partitions.iter().enumerate() {
+        let mut has_accesses = [false; 1 << PARTITION_BITS];
+        accesses.iter().for_each(|(hash, _)| has_accesses[cache.partition_of(*hash)] = true);
+        for (number, partition) in
+            cache.partitions.iter().enumerate().filter(|(number, _)| has_accesses[*number])
+        {
             let is_here = |access: &&(KeyHash, u32)| cache.partition_of(access.0) == number;
-            if accesses.iter().find(is_here).is_none() {
-                continue;
-            }
             let mut note = |writer: &Writer<'_>| {
                 let outer = copy_budget::replace(left_bytes);
                 for (hash, count) in accesses.iter().filter(is_here) {

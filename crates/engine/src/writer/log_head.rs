@@ -48,7 +48,7 @@ impl Writer<'_> {
             }
             copy_budget::spend(EVICT_BYTES);
             self.note_eviction(&place);
-            self.kill_chunk(position);
+            self.kill_chunk_at_head(&place);
             if !header.is_fetched() {
                 p.add(Field::EvictedUnfetched, 1);
             }

@@ -20,6 +20,8 @@ use crate::writer::{Found, Writer};
 
 /// Bytes of a value that are copied at once.
 const COPIED_BYTES: usize = 4096;
+/// Bytes of values that [`Writer::clean_chunks`] copies while it keeps others out, and one value more.
+const BYTES_CLEANED_MAX: isize = 1 << 20;
 
 impl Writer<'_> {
     /// Returns whether only a chunk has the newest value of an item.
@@ -200,7 +202,8 @@ impl Writer<'_> {
                 p.set(Field::Stamp, stamp);
                 p.word(position + header.key_word() - 1).store(stamp, Relaxed);
             }
-            self.set_header(position, header.with_frequency(self.frequency_after(header.frequency())));
+            let header = header.with_frequency(self.frequency_after(header.frequency()));
+            self.set_header(position, header.with_fetched(false));
             if let Some(chunk) = held.table.find(item.hash, item.key) {
                 held.table.kill(&chunk, host);
             }
@@ -218,9 +221,12 @@ impl Writer<'_> {
         let Some(found) = known.filter(|found| self.is_dirty(found)) else {
             return CopyBack::Dropped;
         };
-        let has_ended = found.expiry.has_passed(self.now_s) || p.is_invalid(key, &found.place, found.header);
+        let has_expired = found.expiry.has_passed(self.now_s);
+        let has_ended = has_expired || p.is_invalid(key, &found.place, found.header);
         if has_ended || !self.write_value_back(area, chunk, hash, &found) {
             self.remove_without_chunk(hash, &found);
+            p.add(Field::Expired, u64::from(has_expired));
+            p.add(Field::ExpiredUnfetched, u64::from(has_expired && !found.header.is_fetched()));
             return CopyBack::Dropped;
         }
         CopyBack::Kept
@@ -269,12 +275,19 @@ impl Writer<'_> {
         });
     }
 
-    /// Copies a bounded number of dirty chunks back. Returns whether any is left.
+    /// Copies dirty chunks back, a bounded number and bytes of them. Returns whether any is left.
     pub fn clean_chunks(&self) -> bool {
         let Some(chunks) = self.partition.chunks.get() else {
             return false;
         };
-        chunks.with(self, |held, host| (0..CHUNKS_CLEANED_MAX).all(|_| held.table.copy_back_next(host)))
+        let outer = copy_budget::replace(BYTES_CLEANED_MAX);
+        let is_left = chunks.with(self, |held, host| {
+            let mut more = |_| held.table.copy_back_next(host) && !copy_budget::is_spent();
+            let _ = (0..CHUNKS_CLEANED_MAX).all(&mut more);
+            held.table.dirty() != 0
+        });
+        copy_budget::replace(outer);
+        is_left
     }
 }
 

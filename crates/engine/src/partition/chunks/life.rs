@@ -2,7 +2,8 @@
 
 use micanite_wire::hash::KeyHash;
 
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{CHUNKS_CLEANED_MAX, KEY_BYTES_MAX};
+use crate::partition::Place;
 use crate::partition::chunks::{ChunkStats, Chunks};
 use crate::region::copy_budget;
 use crate::writer::Writer;
@@ -36,6 +37,28 @@ impl Writer<'_> {
         });
     }
 
+    /// Kills the chunk of the item at the head of a log. An item that no entry leads to, which a killed
+    /// process may leave, has none: the chunk of its key belongs to another one.
+    #[inline(always)]
+    pub fn kill_chunk_at_head(&self, place: &Place) {
+        if let Some(chunks) = self.partition.chunks.get() {
+            self.kill_chunk_at_head_in(chunks, place);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn kill_chunk_at_head_in(&self, chunks: &Chunks, place: &Place) {
+        let p = self.partition;
+        if p.holds(place.position, p.header(place.position)) {
+            let hash = p.hash_at(place.position);
+            if self.slot_of(hash, self.entry_of(hash, place)).is_none() {
+                return;
+            }
+        }
+        self.kill_chunk_in(chunks, place.position);
+    }
+
     /// Makes all chunks of the partition void, before their items are invalidated.
     pub fn void_chunks(&self) {
         if let Some(chunks) = self.partition.chunks.get() {
@@ -56,7 +79,11 @@ impl Writer<'_> {
             let stats = chunks.with(self, |held, host| {
                 held.table.upkeep(host);
                 let cleans = !chunks.is_back();
-                while cleans && !copy_budget::is_spent() && held.table.copy_back_next(host) {}
+                for _ in 0..CHUNKS_CLEANED_MAX {
+                    if !cleans || copy_budget::is_spent() || !held.table.copy_back_next(host) {
+                        break;
+                    }
+                }
                 ChunkStats {
                     counters: held.table.counters(),
                     usage: held.table.usage(),

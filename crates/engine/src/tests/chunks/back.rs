@@ -174,3 +174,27 @@ fn a_closed_image_and_a_snapshot_have_the_values_of_chunks_and_a_killed_process_
         std::fs::remove_dir_all(directory).unwrap();
     }
 }
+
+#[test]
+fn an_item_that_a_killed_process_left_does_not_end_the_chunk_of_its_successor() {
+    let setup = Setup { eviction: Eviction::Fifo, area: Some(ChunkWrite::Back), ..Setup::default() };
+    let mut client = Client::new(&setup.cache(), 0);
+    let cache = client.cache();
+    let fill = |client: &mut Client, names: std::ops::Range<u32>| {
+        names.for_each(|name| assert_eq!(client.set(&name.to_le_bytes(), &[b'f'; 100]), Outcome::Stored));
+    };
+    client.set(KEY, b"old");
+    let partition = &cache.partitions[0];
+    let writer = partition.writer(client.now_s);
+    let found = writer.find(partition.index_hash(cache.hash(KEY)), KEY).unwrap();
+    partition.word(found.slot).store(0, micanite_memory::sync::Ordering::Relaxed);
+    drop(writer);
+    fill(&mut client, 0..250);
+    client.set(KEY, b"100");
+    client.entry_of(KEY);
+    client.store_entry(KEY, b"200");
+    fill(&mut client, 250..620);
+    assert_eq!(client.get(&0_u32.to_le_bytes()), None, "the head has passed the item that was left");
+    assert_eq!(cache.dirty_chunks(), 1);
+    assert_eq!(client.get(KEY).as_deref(), Some(b"200".as_slice()));
+}

@@ -94,7 +94,11 @@ fn hammer(client: &mut Client, thread: u64, progress: &Progress) {
                         assert!(!is_own || found == of_key.written, "not the last write, by message");
                         of_key.seen = found;
                     }
-                    _ => of_key.written = 0,
+                    _ => {
+                        let is_lost = is_own && of_key.written != 0 && cache.partitions[0].is_store();
+                        assert!(!is_lost, "a store has lost an item");
+                        of_key.written = 0;
+                    }
                 }
                 of_key.entry = reply.entry.or(of_key.entry);
             }
@@ -165,5 +169,7 @@ fn one_sided_readers_beside_writers_see_no_older_and_no_torn_value() {
             change_routes(&cache, &progress);
         });
         assert!(progress.accepted.into_inner() > 1000, "{semantics:?} {write:?}");
+        let copied_back = cache.chunk_stats().counters.copied_back;
+        assert_eq!(copied_back > 0, write == ChunkWrite::Back, "{semantics:?}: {copied_back} copied back");
     }
 }

@@ -60,14 +60,14 @@ fn a_value_that_was_in_a_chunk_only_is_gone_after_a_kill_and_no_older_one_is_the
 #[test]
 fn changes_of_dirty_items_leave_no_older_value_after_a_kill() {
     type Change = fn(&mut Client) -> Outcome;
-    let changes: [Change; 5] = [
-        |client| client.set(KEY, b"newest!"),
-        |client| client.set(KEY, &[b'n'; 100]),
-        |client| client.outcome(KEY, Operation::Delete),
-        |client| client.outcome(KEY, Operation::Append { value: b"more" }),
-        |client| client.outcome(KEY, Operation::Touch { expiry: Expiry(2000) }),
+    let changes: [(Change, Option<&[u8]>); 5] = [
+        (|client| client.set(KEY, b"newest!"), Some(b"newest!")),
+        (|client| client.set(KEY, &[b'n'; 100]), Some(&[b'n'; 100])),
+        (|client| client.outcome(KEY, Operation::Delete), None),
+        (|client| client.outcome(KEY, Operation::Append { value: b"more" }), Some(b"value 1more")),
+        (|client| client.outcome(KEY, Operation::Touch { expiry: Expiry(2000) }), Some(b"value 1")),
     ];
-    for change in changes {
+    for (change, last) in changes {
         let setup = Setup { area: Some(ChunkWrite::Back), ..Setup::default() };
         let mut client = Client::new(&setup.cache(), 0);
         client.set(OTHER, b"other");
@@ -75,8 +75,10 @@ fn changes_of_dirty_items_leave_no_older_value_after_a_kill() {
         client.entry_of(KEY);
         client.store_entry(KEY, b"value 1");
         let seen = values_after_kills(&setup, &mut client, |client| {
-            change(client);
+            let outcome = change(client);
+            assert!(matches!(outcome, Outcome::Stored | Outcome::Deleted | Outcome::Touched), "{outcome:?}");
         });
+        assert_eq!(seen.last().unwrap().as_deref(), last, "an acknowledged change");
         for value in seen.iter().flatten() {
             let newer: [&[u8]; 4] = [b"value 1", b"newest!", &[b'n'; 100], b"value 1more"];
             assert!(newer.contains(&value.as_slice()), "{}", value.escape_ascii());
