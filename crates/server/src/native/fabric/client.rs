@@ -7,8 +7,10 @@ use micanite_wire::native::{ChunkEntry, Header, Pushes};
 
 /// Room for a push, and for a history.
 pub const LIST_BYTES: usize = 8 << 10;
-/// Entries that wait for the next push: those of one message.
+/// Entries of one push. A client that has as many need not wait for the time of the next push.
 pub const ENTRIES_MAX: usize = (LIST_BYTES - Header::BYTES) / Pushes::ENTRY_BYTES;
+/// Entries that wait for pushes.
+pub const RING_ENTRIES_MAX: usize = 4 * ENTRIES_MAX;
 
 /// The registered memory of one client.
 #[derive(Debug)]
@@ -92,7 +94,7 @@ impl Client {
     /// Returns whether one did.
     #[inline]
     pub fn note_entry(&mut self, entry: ChunkEntry) -> bool {
-        let is_full = self.ring.len() >= ENTRIES_MAX;
+        let is_full = self.ring.len() >= RING_ENTRIES_MAX;
         if is_full {
             self.ring.pop_front();
         }
@@ -108,12 +110,12 @@ mod tests {
     #[test]
     fn the_ring_drops_the_oldest_and_never_grows() {
         let mut client = Client::new();
-        client.ring.reserve_exact(ENTRIES_MAX);
+        client.ring.reserve_exact(RING_ENTRIES_MAX);
         let room = client.ring.capacity();
         let entry = |hash| ChunkEntry { hash, offset: 64, version: 1, bytes: 60 };
-        let dropped = (0..2 * ENTRIES_MAX as u64).filter(|hash| client.note_entry(entry(*hash))).count();
-        assert_eq!((dropped, client.ring.len()), (ENTRIES_MAX, ENTRIES_MAX));
-        assert_eq!(client.ring.front().map(|entry| entry.hash), Some(ENTRIES_MAX as u64));
+        let dropped = (0..2 * RING_ENTRIES_MAX as u64).filter(|hash| client.note_entry(entry(*hash))).count();
+        assert_eq!((dropped, client.ring.len()), (RING_ENTRIES_MAX, RING_ENTRIES_MAX));
+        assert_eq!(client.ring.front().map(|entry| entry.hash), Some(RING_ENTRIES_MAX as u64));
         assert_eq!(client.ring.capacity(), room);
     }
 }

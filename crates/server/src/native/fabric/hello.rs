@@ -10,7 +10,7 @@ use micanite_fabric::{Buffer, Error, Peer, Unposted};
 use micanite_wire::native::{Header, HeaderError, Hello, HelloReply, Kind, Status};
 
 use super::buffers::Grant;
-use super::client::{Buffers, ENTRIES_MAX, LIST_BYTES, Outgoing, State};
+use super::client::{Buffers, LIST_BYTES, Outgoing, RING_ENTRIES_MAX, State};
 use super::port::{FabricPort, second};
 use super::shared::FabricShared;
 use super::token::{Part, Token};
@@ -173,7 +173,7 @@ impl FabricPort {
         client.push = Outgoing { buffer: Some(push), bytes: 0 };
         client.history = Some(history);
         client.ring = match std::mem::take(&mut client.ring) {
-            ring if ring.capacity() == 0 => VecDeque::with_capacity(ENTRIES_MAX),
+            ring if ring.capacity() == 0 => VecDeque::with_capacity(RING_ENTRIES_MAX),
             ring => ring,
         };
         self.requests[place as usize] = Some(request);

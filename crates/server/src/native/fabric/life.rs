@@ -199,31 +199,36 @@ impl FabricPort {
 
     /// Writes a push for each client that has stored something since its last one.
     fn push(&mut self, shared: &FabricShared) {
+        for place in 0..self.clients.len() as u32 {
+            self.push_to(place, shared, 1);
+        }
+    }
+
+    /// Writes a push for a client with so many new entries, and a buffer to send it from.
+    pub(super) fn push_to(&mut self, place: u32, shared: &FabricShared, entries_min: usize) {
+        let client = &mut self.clients[place as usize];
+        if client.state != State::Live || client.ring.len() < entries_min || self.push_ms == 0 {
+            return;
+        }
+        let Some(buffer) = client.push.buffer.as_deref_mut().filter(|_| client.push.bytes == 0) else {
+            return;
+        };
+        let mut writer = PushWriter::new(buffer);
+        while let Some(entry) = client.ring.front() {
+            if writer.push(entry).is_err() {
+                break;
+            }
+            client.ring.pop_front();
+        }
         let counters = &shared.counters[self.worker];
         let all: u64 = shared.counters.iter().map(|of| of.clients.get()).sum();
-        for place in 0..self.clients.len() as u32 {
-            let client = &mut self.clients[place as usize];
-            let Some(buffer) = client.push.buffer.as_deref_mut().filter(|_| client.push.bytes == 0) else {
-                continue;
-            };
-            if client.state != State::Live || client.ring.is_empty() {
-                continue;
-            }
-            let mut writer = PushWriter::new(buffer);
-            while let Some(entry) = client.ring.front() {
-                if writer.push(entry).is_err() {
-                    break;
-                }
-                client.ring.pop_front();
-            }
-            counters.entries_pushed.add(u64::from(writer.count()));
-            let bytes = writer.finish(&Header { kind: Kind::Push, ..Header::REQUESTS });
-            client.push.bytes = bytes;
-            counters.pushes.add(1);
-            counters.bytes_pushed.add(bytes as u64);
-            counters.bytes_of_broadcasts.add(bytes as u64 * all);
-            self.settle(place, shared);
-        }
+        counters.entries_pushed.add(u64::from(writer.count()));
+        let bytes = writer.finish(&Header { kind: Kind::Push, ..Header::REQUESTS });
+        client.push.bytes = bytes;
+        counters.pushes.add(1);
+        counters.bytes_pushed.add(bytes as u64);
+        counters.bytes_of_broadcasts.add(bytes as u64 * all);
+        self.settle(place, shared);
     }
 }
 

@@ -19,7 +19,7 @@ use micanite_fabric::{
 use micanite_wire::native::{self, Header, History, Kind};
 
 use super::buffers::BufferArea;
-use super::client::{Buffers, Client, ENTRIES_MAX, LIST_BYTES, State};
+use super::client::{Buffers, Client, ENTRIES_MAX, LIST_BYTES, RING_ENTRIES_MAX, State};
 use super::counters::FabricCounters;
 use super::outbox::FabricOutbox;
 use super::shared::{FabricShared, identity};
@@ -120,7 +120,7 @@ impl FabricPort {
 
     /// Memory of a worker's port beside them.
     pub const fn bytes(clients_max: usize) -> usize {
-        let list_bytes = ENTRIES_MAX * size_of::<native::ChunkEntry>();
+        let list_bytes = RING_ENTRIES_MAX * size_of::<native::ChunkEntry>();
         FABRIC_HELLOS * FABRIC_HELLO_BYTES + clients_max * (size_of::<Client>() + list_bytes)
     }
 
@@ -292,6 +292,7 @@ impl FabricPort {
         for (place, ..) in due {
             self.clients[place as usize].request_bytes = 0;
             self.settle(place, shared);
+            self.push_to(place, shared, ENTRIES_MAX);
         }
     }
 
