@@ -1,5 +1,6 @@
 //! Rounds over datagrams that are written here, without sockets.
 
+mod fabric;
 mod frames;
 mod kernel;
 mod lengths;
