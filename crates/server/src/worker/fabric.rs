@@ -128,13 +128,6 @@ impl<P: Streams> Worker<P> {
         Rest::None
     }
 
-    /// Notes that messages may have come.
-    pub(super) fn fabric_is_busy(&mut self) {
-        if let Some(turn) = &mut self.fabric {
-            turn.idle.busy();
-        }
-    }
-
     /// Does the regular work of the port.
     pub(super) fn maintain_fabric(&mut self, now_ms: u64) {
         if let (Some(turn), Some(shared)) = (&mut self.fabric, &self.server.shared.fabric) {

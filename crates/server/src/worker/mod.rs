@@ -249,7 +249,7 @@ impl<P: Streams> Worker<P> {
             } else if event.token == UDP {
                 self.udp_is_busy();
             } else if event.token == FABRIC {
-                self.fabric_is_busy();
+                // The next round looks. Most events are the provider's own, and bring no message.
             } else if event.token == NAP {
                 self.end_nap();
             } else if event.token == WAKER {
