@@ -9,6 +9,7 @@ import struct
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 from harness import native
 from harness.native import Header, Kind, Opcode, Request, Status, fabric
@@ -73,7 +74,7 @@ class FabricServer(Server):
     """A server of one provider. Use it with `with`."""
 
     def __init__(self, provider, *options, workers=1, address=None, **settings):
-        self.fabric_address = address or free_places(provider, workers)
+        self.workers, self.fabric_address = workers, address or free_places(provider, workers)
         trusted = ["--fabric-trusted"] if provider == "shm" else []
         words = ["-t", workers, "--fabric", self.fabric_address, *trusted, *options]
         super().__init__(*words, **settings)
@@ -83,6 +84,14 @@ class FabricServer(Server):
 
     def __exit__(self, *_):
         self.end()
+
+    def end(self):
+        """Ends it. A server that was killed leaves the files of shm behind."""
+        super().end()
+        if self.fabric_address.startswith("shm,"):
+            for worker in range(self.workers):
+                name = worker_address(self.fabric_address, worker).removeprefix("shm,")
+                Path("/dev/shm", name).unlink(missing_ok=True)
 
     def count(self, name):
         """A number of `stats fabric`."""
