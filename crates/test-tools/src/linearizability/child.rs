@@ -47,6 +47,17 @@ fn wait(ms: u64, ended: &AtomicBool) {
     }
 }
 
+/// Removes the memory that a killed process shared by the provider shm: files whose names begin with its id.
+fn remove_files_of(process: u32) -> Result<()> {
+    for entry in std::fs::read_dir("/dev/shm")? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&format!("{process}:")) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Starts client processes and kills them, one after the other. Returns a journal of each, the first empty:
 /// nobody killed it.
 pub(super) fn run_killed(
@@ -74,6 +85,7 @@ pub(super) fn run_killed(
         }
         child.kill()?;
         child.wait()?;
+        remove_files_of(child.id())?;
         journals.push(reader.join().map_err(|_| "a reader of records panicked")??);
     }
     Ok(journals)
