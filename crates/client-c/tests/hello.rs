@@ -91,6 +91,25 @@ fn the_example_prints_the_expected_lines() {
     }
 }
 
+/// Proves that the example works over a fabric, without a change but the server's name.
+#[cfg(feature = "libfabric")]
+#[test]
+fn the_example_works_over_a_fabric() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: there is no C compiler (cc)");
+        return;
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let _server = Server::start(&format!("-t 1 --fabric tcp;ofi_rxm,{address}"));
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.c");
+    let folder = library("libmicanite.so").parent().unwrap().display().to_string();
+    let program = compile(&example, &[format!("-L{folder}"), "-lmicanite".to_owned(), String::from("-lm")]);
+    let (succeeded, out, error) = hello(&program, &format!("fabric://{address}?provider=tcp;ofi_rxm"));
+    assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
+}
+
 #[test]
 fn the_header_compiles_as_cxx() {
     if Command::new("c++").arg("--version").output().is_err() {

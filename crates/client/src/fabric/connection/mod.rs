@@ -200,9 +200,11 @@ impl<T: Transport> Connection<T> {
         let opening = match &mut self.stage {
             Stage::Opening(opening) => opening,
             Stage::Down { retry_at } if now_ns >= *retry_at => {
-                self.down_since.get_or_insert(now_ns);
-                let deadline_at = now_ns.saturating_add(context.options.deadline_ns);
-                match Opening::new(self.url.address().clone(), deadline_at) {
+                let attempt_ns = self.attempt_ns(context);
+                let opened = Opening::new(self.url.address().clone(), attempt_ns);
+                // Loading libfabric takes long, and is not the server's silence.
+                self.down_since.get_or_insert_with(T::now_ns);
+                match opened {
                     Ok(opening) => self.stage = Stage::Opening(Box::new(opening)),
                     Err(trouble) => self.fail(trouble, context, sink),
                 }
@@ -214,9 +216,8 @@ impl<T: Transport> Connection<T> {
         match opening.poll(&self.state, (user, password)) {
             Progress::Waits => {}
             Progress::Moves(worker) => {
-                let (address, deadline_at) =
-                    (worker_address(self.url.address(), worker), opening.deadline_at);
-                match Opening::moved(address, deadline_at) {
+                let address = worker_address(self.url.address(), worker);
+                match Opening::moved(address, self.attempt_ns(context)) {
                     Ok(opening) => self.stage = Stage::Opening(Box::new(opening)),
                     Err(trouble) => self.fail(trouble, context, sink),
                 }
@@ -224,6 +225,12 @@ impl<T: Transport> Connection<T> {
             Progress::Welcome(reply) => self.begin(&reply, context, sink),
             Progress::Failed(trouble) => self.fail(trouble, context, sink),
         }
+    }
+
+    /// Returns the time that an attempt to connect may take: twice as long as the last. One whose messages
+    /// got lost delays little.
+    fn attempt_ns(&self, context: &Context) -> u64 {
+        context.options.deadline_ns >> 3_u32.saturating_sub(self.attempts)
     }
 
     /// Begins a session.

@@ -38,7 +38,7 @@ pub(super) struct Opening<T: Transport> {
     /// Time to say hello, once more if there is no reply.
     hello_due_at: u64,
     hellos: u32,
-    pub(super) deadline_at: u64,
+    deadline_at: u64,
 }
 
 /// Result of a step.
@@ -58,16 +58,16 @@ impl<T: Transport> fmt::Debug for Opening<T> {
 
 impl<T: Transport> Opening<T> {
     /// Opens an endpoint to the first worker.
-    pub(super) fn new(address: FabricAddress, deadline_at: u64) -> Result<Self, Trouble> {
-        Self::open(address, deadline_at, false)
+    pub(super) fn new(address: FabricAddress, attempt_ns: u64) -> Result<Self, Trouble> {
+        Self::open(address, attempt_ns, false)
     }
 
     /// Opens an endpoint to the client's worker.
-    pub(super) fn moved(address: FabricAddress, deadline_at: u64) -> Result<Self, Trouble> {
-        Self::open(address, deadline_at, true)
+    pub(super) fn moved(address: FabricAddress, attempt_ns: u64) -> Result<Self, Trouble> {
+        Self::open(address, attempt_ns, true)
     }
 
-    fn open(address: FabricAddress, deadline_at: u64, has_moved: bool) -> Result<Self, Trouble> {
+    fn open(address: FabricAddress, attempt_ns: u64, has_moved: bool) -> Result<Self, Trouble> {
         let mut endpoint = T::open(&address).map_err(trouble)?;
         let reply = endpoint.buffer(MESSAGE_BYTES).map_err(trouble)?;
         endpoint.receive(reply, token::HELLO_REPLY).map_err(|refused| trouble(refused.error))?;
@@ -80,7 +80,7 @@ impl<T: Transport> Opening<T> {
             hello_at: 0,
             hello_due_at: 0,
             hellos: 0,
-            deadline_at,
+            deadline_at: T::now_ns().saturating_add(attempt_ns),
         })
     }
 

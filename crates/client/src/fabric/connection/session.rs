@@ -217,9 +217,12 @@ impl<T: Transport> Session<T> {
     /// Keeps the entries of a push.
     fn pushed(&self, message: &[u8], state: &mut State, context: &mut Context) {
         context.counters.push_bytes += message.len() as u64;
+        // A client that reads nothing one-sided gets pushes, too.
+        let Some(area) = &self.facts.area else {
+            return;
+        };
         let header = Header::read(message).ok().filter(|header| header.kind == Kind::Push);
-        let entries = header.and_then(|header| Pushes::check(message, header.count).ok());
-        let (Some(entries), Some(area)) = (entries, &self.facts.area) else {
+        let Some(entries) = header.and_then(|header| Pushes::check(message, header.count).ok()) else {
             context.counters.bogus += 1;
             return;
         };

@@ -40,7 +40,9 @@ fn the_second_get_reads_one_sided() {
 fn two_sided_gets_are_messages() {
     let mut client = Client::new(1, &FabricOptions { reads: Reads::TwoSided, ..FabricOptions::default() });
     client.set(b"key", b"value");
+    world(|world| world.push());
     assert!((0..3).all(|_| !client.get(b"key").one_sided));
+    assert_eq!(client.pool.counters().bogus, 0);
     assert_eq!((world(|world| world.reads), client.pool.connection(0).entries()), (0, 0));
 }
 

@@ -12,6 +12,7 @@ use super::server::FakeServer;
 use crate::client::{Builder, Client};
 use crate::error::Error;
 use crate::fabric::options::{FabricOptions, Reads};
+use crate::options::Options;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -43,7 +44,9 @@ fn available(name: &str) -> Option<&'static Provider> {
     probed.inspect_err(|why| println!("skipped: {name}: {why}")).ok().map(|()| provider)
 }
 
+/// Connects with a deadline that a busy machine keeps, too.
 fn connect(host: &Host, options: FabricOptions) -> Result<Client, Error> {
+    let options = FabricOptions { deadline_ns: DEADLINE.as_nanos() as u64, ..options };
     Builder::default().server(&host.url()).fabric(options).connect()
 }
 
@@ -143,8 +146,8 @@ fn a_refused_read_makes_its_get_ask(provider: &'static Provider) {
 /// Proves that a server that dies is an error by the deadline, and that its successor is found and believed.
 fn a_server_that_dies_is_found_again(provider: &'static Provider) {
     let host = Host::start(provider, FakeServer::new());
-    let options = FabricOptions { deadline_ns: 500_000_000, ..FabricOptions::default() };
-    let mut client = connect(&host, options).unwrap();
+    let options = FabricOptions { deadline_ns: 5_000_000_000, ..FabricOptions::default() };
+    let mut client = Builder::default().server(&host.url()).fabric(options).connect().unwrap();
     client.set(b"key", b"old", 0, 0).unwrap();
     while one_sided(&client) == 0 {
         assert_eq!(client.get(b"key").unwrap().unwrap().bytes, b"old");
@@ -176,7 +179,10 @@ fn a_wrong_login_is_refused(provider: &'static Provider) {
     let mut server = FakeServer::new();
     server.login = Some(("me".to_owned(), "a&b".to_owned()));
     let host = Host::start(provider, server);
-    let connect = |rest: &str| Client::connect(&format!("{}{rest}", host.url()));
+    let connect = |rest: &str| {
+        let options = Options { deadline_ns: DEADLINE.as_nanos() as u64, ..Options::default() };
+        Builder::default().server(&format!("{}{rest}", host.url())).options(options).connect()
+    };
     assert!(matches!(connect(""), Err(Error::Login { .. })));
     assert!(matches!(connect("&user=me&password=ab"), Err(Error::Login { .. })));
     let mut client = connect("&user=me&password=a%26b").unwrap();
@@ -184,7 +190,7 @@ fn a_wrong_login_is_refused(provider: &'static Provider) {
     // Clients that only send messages come and go beside it.
     let reads = Reads::TwoSided;
     let login = FabricOptions { reads, user: "me".into(), password: "a&b".into(), ..Default::default() };
-    let mut other = Builder::default().server(&host.url()).fabric(login).connect().unwrap();
+    let mut other = super::real::connect(&host, login).unwrap();
     assert_eq!(other.get(b"key").unwrap().unwrap().bytes, b"value");
     drop(other);
     assert_eq!(client.get(b"key").unwrap().unwrap().bytes, b"value");
