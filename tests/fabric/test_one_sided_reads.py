@@ -1,0 +1,101 @@
+"""Values that are read one-sided beside writers of two ports, flushes, eviction and restarts are whole, and
+not outdated: `micanite-test-tools one-sided`."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness.failures import Hang, WrongValue, nothing_wrong
+from harness.native.endpoint import FabricServer
+from harness.poll import until
+from harness.server import free_port
+from harness.tools.programs import tools
+
+# MICANITE_ONE_SIDED_READS: as many in each case (make soak).
+READS = int(os.environ.get("MICANITE_ONE_SIDED_READS", "2000"))
+DEADLINE_S = 240 + READS // 500
+# Chunks of the hot keys and of few others fit.
+SMALL = ("-m", 64, "--fabric-cache", "8m")
+
+
+class Readers:
+    """The clients at work, until they have read enough."""
+
+    def __init__(self, server, *options):
+        provider, place = server.fabric_address.split(",")
+        words = [
+            "--tcp", f"127.0.0.1:{server.port}", "--fabric", f"fabric://{place}?provider={provider}",
+            "--reads", READS, "--seconds", DEADLINE_S, "--flush-every", READS // 4, *options
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            [tools(), "one-sided", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.runs():
+            self.process.kill()
+        self.process.communicate()
+
+    def runs(self):
+        """Returns whether they still read."""
+        return self.process.poll() is None
+
+    def report(self):
+        """Returns what was counted; no value may be wrong."""
+        try:
+            said, wrong = self.process.communicate(timeout=DEADLINE_S + 60)
+        except subprocess.TimeoutExpired as error:
+            raise Hang(f"the readers do not end: {error}") from error
+        report = json.loads(said) if said else {"wrong": 0}
+        nothing_wrong(report["wrong"])
+        if self.process.returncode != 0:
+            raise WrongValue(f"{wrong}{said}")
+        return report
+
+
+@pytest.mark.parametrize("write", ["back", "through"])
+def test_no_value_is_torn_or_outdated(provider, write):
+    with FabricServer(provider, *SMALL, "--fabric-write", write, workers=2) as server:
+        with Readers(server) as readers:
+            report = readers.report()
+        print(report)  # shown where it fails
+        assert report["writes"] > 100 and report["two_sided"] > 0 and report["flushes"] > 0, report
+        assert server.alive()
+
+
+@pytest.mark.parametrize("write", ["back", "through"])
+@pytest.mark.parametrize("is_kept", [False, True], ids=["volatile", "image"])
+def test_restarts_bring_no_old_value_back(write, is_kept, tmp_path):
+    """The server is killed while clients read and write; it forgets items, or recovers those of its image."""
+    options = (*SMALL, "-p", free_port(), "--fabric-write", write)
+    options += ("--image", tmp_path / "image") if is_kept else ()
+    server = FabricServer("tcp;ofi_rxm", *options)
+    try:
+        restarts = 0
+        with Readers(server) as readers:
+            while readers.runs() and restarts < 5:
+                before = gets(server)
+                until(lambda: gets(server) > before + 50 or not readers.runs(), "GETs of the clients")
+                server.process.kill()
+                server.end()
+                server = FabricServer("tcp;ofi_rxm", *options, address=server.fabric_address)
+                restarts += 1
+            report = readers.report()
+        print(report)
+        assert restarts > 0 and report["writes"] > 100, report
+    finally:
+        server.end()
+
+
+def gets(server):
+    """Returns how many GETs the server has answered."""
+    return int(server.stats()["cmd_get"])
