@@ -12,8 +12,10 @@ const KEY_BYTES: usize = 24;
 struct Key {
     /// The last write that has begun.
     begun: AtomicU32,
-    /// No older one may be found: the last acknowledged write, or behind one that was flushed.
-    oldest: AtomicU32,
+    /// The last acknowledged write.
+    acknowledged: AtomicU32,
+    /// The last write that a flush has ended.
+    flushed: AtomicU32,
     /// Writes without an answer, which may take effect at any later time.
     unknown: Mutex<Vec<u32>>,
 }
@@ -61,7 +63,7 @@ impl Keys {
 
     /// A write was acknowledged: nothing older may be found by what begins now.
     pub fn acknowledge(&self, key: u32, number: u32) {
-        self.keys[key as usize].oldest.fetch_max(number, Ordering::SeqCst);
+        self.keys[key as usize].acknowledged.fetch_max(number, Ordering::SeqCst);
     }
 
     /// Nobody knows whether a write has happened, or will.
@@ -73,25 +75,23 @@ impl Keys {
 
     /// The oldest number that a read which begins now may find.
     pub fn oldest(&self, key: u32) -> u32 {
-        self.keys[key as usize].oldest.load(Ordering::SeqCst)
+        let key = &self.keys[key as usize];
+        let flushed = match key.flushed.load(Ordering::SeqCst) {
+            0 => 0,
+            flushed => flushed + 1,
+        };
+        flushed.max(key.acknowledged.load(Ordering::SeqCst))
     }
 
-    /// The last acknowledged writes of all keys, before a flush. An earlier flush has ended none that had
-    /// not begun.
+    /// The last acknowledged writes of all keys, before a flush. Those that are under way may follow it.
     pub fn acknowledged(&self) -> Vec<u32> {
-        let acknowledged = |key: u32| {
-            let oldest = self.oldest(key);
-            oldest.min(self.keys[key as usize].begun.load(Ordering::SeqCst))
-        };
-        (0..self.len()).map(acknowledged).collect()
+        self.keys.iter().map(|key| key.acknowledged.load(Ordering::SeqCst)).collect()
     }
 
     /// A flush has ended what was acknowledged before it.
     pub fn flushed(&self, acknowledged: &[u32]) {
-        for (key, number) in (0..).zip(acknowledged) {
-            if *number > 0 {
-                self.acknowledge(key, number + 1);
-            }
+        for (key, number) in self.keys.iter().zip(acknowledged) {
+            key.flushed.fetch_max(*number, Ordering::SeqCst);
         }
     }
 
@@ -155,9 +155,10 @@ mod tests {
         assert!(keys.judge(7, &Keys::value(7, number), keys.oldest(7)).is_err());
         assert_eq!(keys.judge(7, &Keys::value(7, later), keys.oldest(7)), Ok(later));
         assert_eq!(keys.oldest(8), 0);
-        // A second flush without a write between them ends no more.
-        keys.acknowledge(7, later);
+        // A second flush ends no write that is under way, and none that has not begun.
         keys.flushed(&keys.acknowledged());
+        assert_eq!(keys.judge(7, &Keys::value(7, later), keys.oldest(7)), Ok(later));
+        keys.acknowledge(7, later);
         keys.flushed(&keys.acknowledged());
         assert_eq!(keys.begin(7), keys.oldest(7));
     }
