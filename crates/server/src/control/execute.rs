@@ -193,9 +193,6 @@ impl Executor {
     }
 
     fn snapshot(&self, path: &Path) -> Answer {
-        if !self.server.copy_back(self.clock, WORKER_TIMEOUT) {
-            return Err("values that are in the cache area of --fabric only are not copied back yet".into());
-        }
         let now_s = seconds(self.clock.now_ms());
         let copied = self.server.shared.cache.snapshot(path, now_s);
         let snapshot = copied.map_err(|error| format!("{}: {error}", path.display()))?;

@@ -4,12 +4,10 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use micanite_engine::{Access, Cache, ImageState, Route, RouteError, Stats};
 use micanite_net::Waker;
 
-use super::clock::Clock;
 use super::{AcceptorCounters, AcceptorNumbers, Ending, Shared};
 use crate::configuration::Settings;
 use crate::control::balance::BalanceState;
@@ -18,10 +16,7 @@ use crate::control::restart::Restart;
 use crate::native::NativeShared;
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
-use crate::telemetry::stats::{Counters, Totals};
-
-/// Pause between two looks at what is copied back.
-const COPY_BACK_POLL: Duration = Duration::from_millis(1);
+use crate::telemetry::stats::Totals;
 
 /// A server: the state of its workers, and what control needs beside it. Workers touch the latter
 /// when connections come and go, and for commands of administration.
@@ -207,25 +202,6 @@ impl Server {
     /// Returns true if a worker may still have connections.
     pub fn are_working(&self) -> bool {
         self.working.load(Ordering::Acquire) > 0
-    }
-
-    /// Ends the writing of values into the cache area only, and waits until the items have all of them.
-    /// Returns false if that takes too long.
-    pub(crate) fn copy_back(&self, clock: Clock, timeout: Duration) -> bool {
-        if self.shared.fabric.is_none() {
-            return true;
-        }
-        self.shared.cache.end_write_back();
-        let (since_ms, end) = (clock.now_ms(), Instant::now() + timeout);
-        // The upkeep that each worker has begun since then tells what was left, or has copied it back.
-        let is_new = |counters: &Counters| counters.maintained_ms.get() > since_ms;
-        while !self.shared.counters.iter().all(is_new) || self.shared.cache.dirty_chunks() > 0 {
-            if Instant::now() > end {
-                return false;
-            }
-            std::thread::sleep(COPY_BACK_POLL);
-        }
-        true
     }
 
     /// Ends the server. No other program follows. An end at once does not become graceful again.
