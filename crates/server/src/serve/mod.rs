@@ -107,7 +107,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         opened;
     let mut server = server(settings, memory, native, (Restart::new(program), clock))?;
     (server.auth, server.tls) = (auth, tls);
-    let fabrics = open_fabric(&mut server, &mut inheritance)?;
+    let fabrics = open_fabric(&mut server, &mut inheritance, clock)?;
     let server = Arc::new(server);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server));
     let mut acceptor = acceptor.map_err(cannot_start)?;
@@ -165,11 +165,8 @@ fn server(
     (restart, clock): (Restart, Clock),
 ) -> Result<Server, Failure> {
     let now_s = seconds(clock.now_ms());
-    if let Some(native) = &native
-        && let ImageState::Clean | ImageState::Recovered = memory.cache.image_state()
-    {
-        // Items have outlived what was known of the requests that made them.
-        native.ids.doubt(now_s);
+    if let Some(native) = &native {
+        doubt(native, &memory.cache, now_s);
     }
     let mut server = Server::new(settings, memory.cache, native, now_s).map_err(cannot_start)?;
     server.restart = restart;
@@ -187,11 +184,25 @@ fn server(
     Ok(server)
 }
 
+/// Doubts requests that may have been executed before, if items have outlived what was known of them.
+fn doubt(native: &NativeShared, cache: &Cache, now_s: u32) {
+    if let ImageState::Clean | ImageState::Recovered = cache.image_state() {
+        native.ids.doubt(now_s);
+    }
+}
+
 /// Opens the cache area and the endpoints of a fabric.
-fn open_fabric(server: &mut Server, inheritance: &mut Inheritance) -> Result<Vec<FabricPort>, Failure> {
+fn open_fabric(
+    server: &mut Server,
+    inheritance: &mut Inheritance,
+    clock: Clock,
+) -> Result<Vec<FabricPort>, Failure> {
     let is_restart = inheritance.is_restart();
     let (settings, shared) = (&server.settings, &mut server.shared);
     let opened = fabric::share(settings, &shared.cache).and_then(|fabric| {
+        if let Some(fabric) = &fabric {
+            doubt(&fabric.native, &shared.cache, seconds(clock.now_ms()));
+        }
         shared.fabric = fabric;
         fabric::open(settings, shared.fabric.as_ref(), is_restart)
     });
