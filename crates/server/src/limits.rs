@@ -187,6 +187,10 @@ pub const FABRIC_ACTIVE_MS: u64 = 1000;
 pub const FABRIC_NAP_NS: u64 = 100_000;
 /// A nap between two looks otherwise.
 pub const FABRIC_NAP_MS: u16 = 1;
+/// A nap between two looks without clients.
+pub const FABRIC_NAP_MS_MAX: u16 = 10;
+/// Requests of one message: they are executed in one round.
+pub const FABRIC_REQUESTS_MAX: u16 = 2048;
 /// At the end, values that are in the cache area only are copied back within this time.
 pub const FABRIC_COPY_BACK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Most workers.

@@ -11,8 +11,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use super::{FABRIC, NAP, Worker};
 use crate::limits::{
-    FABRIC_ACTIVE_MS, FABRIC_BUSY_MS, FABRIC_COPY_BACK_TIMEOUT, FABRIC_NAP_MS, FABRIC_NAP_NS,
-    MAINTAIN_INTERVAL_MS, ROUNDS_PER_POLL, WAIT_MS_MAX,
+    DATAGRAMS_PER_POLL, FABRIC_ACTIVE_MS, FABRIC_BUSY_MS, FABRIC_COPY_BACK_TIMEOUT, FABRIC_NAP_MS,
+    FABRIC_NAP_MS_MAX, FABRIC_NAP_NS, MAINTAIN_INTERVAL_MS, ROUNDS_PER_POLL, WAIT_MS_MAX,
 };
 use crate::native::fabric::FabricPort;
 use crate::session::Context;
@@ -45,17 +45,20 @@ impl FabricTurn {
     fn rest(&mut self, now_ms: u64) -> Rest {
         let quiet_ms = now_ms.saturating_sub(self.active_ms);
         let has_clients = self.port.has_clients();
-        if self.port.descriptor().is_some() && !self.port.has_unfinished() && self.port.may_sleep() {
+        let waits = self.port.has_unfinished() || self.port.has_requests();
+        if self.port.descriptor().is_some() && !waits && self.port.may_sleep() {
             // Pushes and silent clients are looked after in between.
             return Rest::Milliseconds(if has_clients { MAINTAIN_INTERVAL_MS as u16 } else { WAIT_MS_MAX });
         }
         match quiet_ms {
+            _ if self.port.has_requests() => Rest::None,
             ..FABRIC_BUSY_MS => {
                 std::thread::yield_now();
                 Rest::None
             }
             ..FABRIC_ACTIVE_MS if has_clients => Rest::Nap,
-            _ => Rest::Milliseconds(FABRIC_NAP_MS),
+            _ if has_clients => Rest::Milliseconds(FABRIC_NAP_MS),
+            _ => Rest::Milliseconds(FABRIC_NAP_MS_MAX),
         }
     }
 }
@@ -97,14 +100,18 @@ impl<P: Streams> Worker<P> {
             return Rest::Milliseconds(WAIT_MS_MAX);
         };
         self.server.shared.watch.set_serving(self.number, -1);
-        let moved_before_bytes = self.engine.moved_total_bytes();
+        let executed = || {
+            let fabric = self.server.shared.fabric.as_ref();
+            fabric.map_or(0, |shared| shared.native.counters[self.number].requests.get())
+        };
+        let (executed_before, moved_before_bytes) = (executed(), self.engine.moved_total_bytes());
         for _ in 0..ROUNDS_PER_POLL {
             let (now_ms, shared) = (self.clock.now_ms(), &self.server.shared);
             let counters = &shared.counters[self.number];
             let latency = &shared.latency[self.number];
             let began = latency.begin(Transport::Fabric, now_ms, counters);
             let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
-            let count = turn.port.round(&mut context, now_ms);
+            let count = turn.port.round(&mut context, self.clock);
             if self.is_one_of_several {
                 // Rounds without requests to the engine must not keep other workers waiting.
                 self.engine.serve();
@@ -114,7 +121,8 @@ impl<P: Streams> Worker<P> {
                 turn.idle.busy();
                 turn.active_ms = now_ms;
                 let moved_bytes = self.engine.moved_total_bytes() - moved_before_bytes;
-                if moved_bytes >= self.engine.cache().turn_moved_bytes() as u64 {
+                let is_over = executed() - executed_before >= DATAGRAMS_PER_POLL as u64;
+                if is_over || moved_bytes >= self.engine.cache().turn_moved_bytes() as u64 {
                     break;
                 }
                 continue;

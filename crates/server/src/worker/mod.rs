@@ -178,6 +178,7 @@ impl<P: Streams> Worker<P> {
                 self.engine.serve();
                 std::thread::yield_now();
             }
+            self.end_nap();
             self.server.shared.wakers[self.number].take();
         }
     }

@@ -17,7 +17,7 @@ const SESSION_ZERO_BITS: u64 = 3;
 pub struct Hello<'a> {
     /// Random number of the client, which it keeps when it connects again.
     pub nonce: u64,
-    /// Longest message that the client takes.
+    /// Longest message that the client takes; 0: it goes, and wants no answer.
     pub message_bytes_max: u32,
     /// Login; both are empty without one.
     pub user: &'a [u8],

@@ -39,6 +39,13 @@ pub struct Outgoing {
     pub bytes: usize,
 }
 
+impl Outgoing {
+    /// Returns whether a message can be written.
+    pub fn is_idle(&self) -> bool {
+        self.buffer.is_some() && self.bytes == 0
+    }
+}
+
 /// A client.
 #[derive(Debug)]
 pub struct Client {
@@ -50,8 +57,6 @@ pub struct Client {
     pub session: u64,
     /// The client's own number, which stays when it connects again.
     pub nonce: u64,
-    /// It has sent nothing with its session.
-    pub is_new: bool,
     /// Time of the last message.
     pub used_ms: u64,
     /// Time of the last upkeep before it went.
@@ -63,6 +68,8 @@ pub struct Client {
     pub reply: Outgoing,
     pub push: Outgoing,
     pub history: Option<Buffer>,
+    /// Length of the message in the history buffer; 0: there is none.
+    pub history_bytes: usize,
     /// Entries of its own sets, for the next push.
     pub ring: VecDeque<ChunkEntry>,
     /// It is in the queue of unfinished work.
@@ -77,7 +84,6 @@ impl Client {
             peer: None,
             session: 0,
             nonce: 0,
-            is_new: false,
             used_ms: 0,
             gone_ms: 0,
             limit_bytes: 0,
@@ -85,9 +91,15 @@ impl Client {
             reply: Outgoing::default(),
             push: Outgoing::default(),
             history: None,
+            history_bytes: 0,
             ring: VecDeque::new(),
             is_queued: false,
         }
+    }
+
+    /// Returns whether it has sent requests, and they can be answered.
+    pub fn has_request(&self) -> bool {
+        self.request_bytes > 0 && self.reply.is_idle()
     }
 
     /// Adds an entry for the next push. The oldest makes room, because newer ones are likelier to be read.
@@ -103,9 +115,38 @@ impl Client {
     }
 }
 
+/// A message of a client that is to be looked at. Its place may have another client by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub place: u32,
+    pub generation: u32,
+}
+
+impl Arrival {
+    /// Returns whether the client of the place still is the one of the message.
+    pub fn is_of(&self, client: &Client) -> bool {
+        client.state == State::Live && client.generation == self.generation
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_arrival_is_not_of_the_next_client_of_its_place() {
+        let mut client = Client::new();
+        client.state = State::Live;
+        let arrival = Arrival { place: 0, generation: client.generation };
+        assert!(arrival.is_of(&client));
+        client.state = State::Going;
+        assert!(!arrival.is_of(&client));
+        (client.state, client.generation) = (State::Live, client.generation + 1);
+        assert!(!arrival.is_of(&client));
+        // Nothing is executed while there is no buffer for the replies.
+        client.request_bytes = 40;
+        assert!(!client.has_request());
+    }
 
     #[test]
     fn the_ring_drops_the_oldest_and_never_grows() {

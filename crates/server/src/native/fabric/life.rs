@@ -7,7 +7,7 @@ use super::client::{Buffers, State};
 use super::port::FabricPort;
 use super::shared::FabricShared;
 use super::token::{Part, Token};
-use crate::limits::{FABRIC_GIVE_UP_MS, FABRIC_STRANGERS_MAX};
+use crate::limits::{FABRIC_GIVE_UP_MS, FABRIC_HELLO_BYTES, FABRIC_STRANGERS_MAX};
 
 /// Bits of a tag beside the session's.
 const PUSH_TAG: u64 = 1;
@@ -48,7 +48,7 @@ impl FabricPort {
             let posted = endpoint.receive_tagged(buffer, session, token(Part::Request));
             put_back(posted, &mut self.requests[number])?;
         }
-        if let Some(buffer) = client.history.take() {
+        if let Some(buffer) = client.history.take_if(|_| client.history_bytes == 0) {
             let tag = session | HISTORY_TAG;
             let posted = endpoint.receive_tagged(buffer, tag, token(Part::History));
             put_back(posted, &mut client.history)?;
@@ -72,14 +72,14 @@ impl FabricPort {
     }
 
     /// Tries again to start what could not be started.
-    pub(super) fn retry(&mut self, shared: &FabricShared) {
+    pub(super) fn retry(&mut self, shared: &FabricShared, now_ms: u64) {
         for _ in 0..self.unfinished.len() {
             if let Some(place) = self.unfinished.pop_front() {
                 self.clients[place as usize].is_queued = false;
                 self.settle(place, shared);
             }
         }
-        self.send_answers(shared);
+        self.send_answers(shared, now_ms);
     }
 
     /// Gives a client up. Its buffer is frozen when it is back.
@@ -91,7 +91,7 @@ impl FabricPort {
         }
         client.state = State::Going;
         client.gone_ms = self.maintained_ms;
-        client.request_bytes = 0;
+        (client.request_bytes, client.history_bytes) = (0, 0);
         client.ring.clear();
         let (peer, generation) = (client.peer.take(), client.generation);
         for (is_posted, part) in [
@@ -180,7 +180,22 @@ impl FabricPort {
             drop(buffer);
         }
         self.counters(shared).buffers_frozen.set(self.buffers.frozen() as u64);
+        self.give_up_answers(now_ms);
         self.post_spare();
+    }
+
+    /// Gives up answers to hellos that nobody takes: others need their buffers.
+    fn give_up_answers(&mut self, now_ms: u64) {
+        while let Some(number) = self.answering.take_late(now_ms) {
+            let token = Token { generation: number, ..Token::of(Part::HelloReply) };
+            self.hellos_missing += self.endpoint.give_up(token.encode());
+        }
+        while self.hellos_missing > 0
+            && let Ok(buffer) = self.endpoint.buffer(FABRIC_HELLO_BYTES)
+        {
+            self.hellos_missing -= 1;
+            self.spare.push(buffer);
+        }
     }
 
     /// Gives up a buffer of which the provider does not return a part: that of a long reply to a client that

@@ -4,13 +4,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `port.rs` | a worker's endpoint: messages in, rounds of the engine, messages out |
-//! | `hello.rs` | login, buffers and sessions of clients |
+//! | `hello.rs`, `answering.rs` | login, buffers and sessions of clients; answers that are being sent |
 //! | `life.rs` | transfers that are due, the end of a client, pushes |
 //! | `client.rs`, `token.rs` | a client's place; the numbers of its transfers |
 //! | `outbox.rs` | replies in registered memory |
 //! | `buffers.rs` | the buffers of clients that went, and their limit |
 //! | `shared.rs`, `counters.rs` | what workers share; counters |
 
+mod answering;
 mod buffers;
 mod client;
 mod counters;

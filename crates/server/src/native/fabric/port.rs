@@ -18,8 +18,9 @@ use micanite_fabric::{
 };
 use micanite_wire::native::{self, Header, History, Kind};
 
+use super::answering::Answering;
 use super::buffers::BufferArea;
-use super::client::{Buffers, Client, ENTRIES_MAX, LIST_BYTES, RING_ENTRIES_MAX, State};
+use super::client::{Arrival, Buffers, Client, ENTRIES_MAX, LIST_BYTES, RING_ENTRIES_MAX, State};
 use super::counters::FabricCounters;
 use super::outbox::FabricOutbox;
 use super::shared::{FabricShared, identity};
@@ -28,7 +29,7 @@ use crate::configuration::FabricSettings;
 use crate::limits::{FABRIC_HELLO_BYTES, FABRIC_HELLOS, FABRIC_STRANGERS_MAX};
 use crate::native::{Cookies, Round, Source};
 use crate::session::Context;
-use crate::shared::clock::seconds;
+use crate::shared::clock::{Clock, seconds};
 
 /// Clients whose requests one round executes.
 const ROUND_CLIENTS_MAX: usize = 16;
@@ -51,8 +52,10 @@ pub struct FabricPort {
     pub(super) requests: Box<[Option<Buffer>]>,
     /// Free places.
     pub(super) free: Vec<u32>,
-    /// Places with requests that are not executed.
-    arrived: VecDeque<u32>,
+    /// Clients with requests that are not executed.
+    arrived: VecDeque<Arrival>,
+    /// Clients with a history that is not noted.
+    reported: VecDeque<Arrival>,
     /// Places with a transfer that could not be started.
     pub(super) unfinished: VecDeque<u32>,
     pub(super) buffers: BufferArea<Buffers>,
@@ -60,6 +63,10 @@ pub struct FabricPort {
     pub(super) spare: ArrayVec<Buffer, FABRIC_HELLOS>,
     /// Answers to hellos that could not be sent yet.
     pub(super) answers: VecDeque<(Peer, Buffer, usize)>,
+    /// Answers to hellos that are being sent.
+    pub(super) answering: Answering,
+    /// Buffers for hellos that were given up, and are not replaced yet.
+    pub(super) hellos_missing: usize,
     /// Peers that have greeted and are no clients yet, or no longer.
     pub(super) strangers: VecDeque<Peer>,
     cookies: Cookies,
@@ -92,10 +99,13 @@ impl FabricPort {
             free: (0..places as u32).rev().collect(),
             // A place may stand there once more for a client that went.
             arrived: VecDeque::with_capacity(2 * places),
+            reported: VecDeque::with_capacity(2 * places),
             unfinished: VecDeque::with_capacity(places),
             buffers: BufferArea::new(u64::from(settings.frozen_s) * 1000),
             spare: ArrayVec::new(),
             answers: VecDeque::with_capacity(FABRIC_HELLOS),
+            answering: Answering::default(),
+            hellos_missing: 0,
             strangers: VecDeque::with_capacity(FABRIC_STRANGERS_MAX),
             cookies: Cookies::new(shared.native.cookie_key),
             message_bytes: settings.message_bytes,
@@ -139,13 +149,18 @@ impl FabricPort {
         self.free.len() < self.clients.len()
     }
 
+    /// Returns whether requests wait for the next round.
+    pub fn has_requests(&self) -> bool {
+        !self.arrived.is_empty()
+    }
+
     /// Returns whether something waits for the network or for the next push.
     pub fn has_unfinished(&self) -> bool {
         !self.unfinished.is_empty() || !self.answers.is_empty() || !self.spare.is_empty()
     }
 
     /// Takes what has come, and executes it. Returns the number of transfers that have ended.
-    pub fn round(&mut self, context: &mut Context<'_>, now_ms: u64) -> usize {
+    pub fn round(&mut self, context: &mut Context<'_>, clock: Clock) -> usize {
         let server = context.server;
         let Some(shared) = &server.shared.fabric else {
             return 0;
@@ -155,11 +170,16 @@ impl FabricPort {
             self.counters(shared).transfers_failed.add(1);
         }
         let count = completions.len();
+        // A client takes the second of the reply for one after its request.
+        let now_ms = clock.now_ms();
+        context.now_s = seconds(now_ms);
         for completion in completions {
             self.take(completion, context, shared, now_ms);
         }
+        context.worker.begin_turn();
         self.execute(context, shared, now_ms);
-        self.retry(shared);
+        self.note_histories(context, shared);
+        self.retry(shared, now_ms);
         count
     }
 
@@ -192,9 +212,12 @@ impl FabricPort {
                 (Ok(bytes), Some(peer)) => self.hello((peer, buffer, bytes), context, shared, now_ms),
                 _ => self.spare.push(buffer),
             },
-            Part::HelloReply => self.spare.push(buffer),
+            Part::HelloReply => {
+                self.answering.end(token.generation);
+                self.spare.push(buffer);
+            }
             Part::Request | Part::Reply | Part::Push | Part::History => {
-                self.take_part(token, (buffer, result), context, shared, now_ms);
+                self.take_part(token, (buffer, result), shared, now_ms);
             }
         }
         self.post_spare();
@@ -205,11 +228,11 @@ impl FabricPort {
         &mut self,
         token: Token,
         (buffer, result): (Buffer, Result<usize, Error>),
-        context: &mut Context<'_>,
         shared: &FabricShared,
         now_ms: u64,
     ) {
         let place = token.place as usize;
+        let arrival = Arrival { place: token.place, generation: token.generation };
         // The buffer of a client that was given up is freed here.
         let Some(client) = self.clients.get_mut(place).filter(|client| client.generation == token.generation)
         else {
@@ -219,7 +242,6 @@ impl FabricPort {
         let is_live = client.state == State::Live;
         if result.is_ok() {
             client.used_ms = now_ms;
-            client.is_new = false;
         }
         match (token.part, &result) {
             (Part::Request, result) => {
@@ -227,8 +249,8 @@ impl FabricPort {
                 if let (Ok(bytes), true) = (result, is_live) {
                     counters.messages_received.add(1);
                     client.request_bytes = *bytes;
-                    if client.reply.buffer.is_some() {
-                        self.arrived.push_back(token.place);
+                    if client.reply.is_idle() {
+                        self.arrived.push_back(arrival);
                     }
                 }
             }
@@ -236,14 +258,15 @@ impl FabricPort {
                 client.reply.buffer = Some(buffer);
                 // The client did not wait for its reply.
                 if is_live && client.request_bytes > 0 {
-                    self.arrived.push_back(token.place);
+                    self.arrived.push_back(arrival);
                 }
             }
             (Part::Push, _) => client.push.buffer = Some(buffer),
             (_, result) => {
                 if let (Ok(bytes), true) = (result, is_live) {
                     counters.messages_received.add(1);
-                    note_accesses(client, &buffer[..*bytes], context, counters);
+                    client.history_bytes = *bytes;
+                    self.reported.push_back(arrival);
                 }
                 client.history = Some(buffer);
             }
@@ -258,12 +281,12 @@ impl FabricPort {
     fn execute(&mut self, context: &mut Context<'_>, shared: &FabricShared, now_ms: u64) {
         let mut due = ArrayVec::<(u32, usize, u64), ROUND_CLIENTS_MAX>::new();
         while !due.is_full()
-            && let Some(place) = self.arrived.pop_front()
+            && let Some(arrival) = self.arrived.pop_front()
         {
-            let client = &self.clients[place as usize];
-            // A client that was given up, or one that is there twice, has none.
-            if client.state == State::Live && client.request_bytes > 0 {
-                due.push((place, client.request_bytes, client.nonce));
+            let client = &self.clients[arrival.place as usize];
+            let is_there_twice = due.iter().any(|(place, ..)| *place == arrival.place);
+            if arrival.is_of(client) && client.has_request() && !is_there_twice {
+                due.push((arrival.place, client.request_bytes, client.nonce));
             }
         }
         if due.is_empty() {
@@ -287,12 +310,29 @@ impl FabricPort {
         round.finish();
         // What is left waits for the next round.
         for (place, ..) in due.drain(taken..).rev() {
-            self.arrived.push_front(place);
+            let generation = self.clients[place as usize].generation;
+            self.arrived.push_front(Arrival { place, generation });
         }
         for (place, ..) in due {
             self.clients[place as usize].request_bytes = 0;
             self.settle(place, shared);
             self.push_to(place, shared, ENTRIES_MAX);
+        }
+    }
+
+    /// Notes histories that have come, with what requests have left of the turn.
+    fn note_histories(&mut self, context: &mut Context<'_>, shared: &FabricShared) {
+        while let Some(arrival) = self.reported.pop_front() {
+            let client = &mut self.clients[arrival.place as usize];
+            if !arrival.is_of(client) {
+                continue;
+            }
+            let bytes = std::mem::take(&mut client.history_bytes);
+            if let Some(buffer) = client.history.take_if(|_| bytes > 0) {
+                note_accesses(client, &buffer[..bytes], context, &shared.counters[self.worker]);
+                client.history = Some(buffer);
+            }
+            self.settle(arrival.place, shared);
         }
     }
 
@@ -316,7 +356,6 @@ fn note_accesses(client: &mut Client, message: &[u8], context: &mut Context<'_>,
         return;
     };
     counters.histories.add(1);
-    context.worker.begin_turn();
     let mut accesses = ArrayVec::<(KeyHash, u32), ACCESSES_MAX>::new();
     let mut history = history.peekable();
     while let Some(access) = history.next() {

@@ -15,7 +15,7 @@ use arrayvec::ArrayVec;
 use micanite_engine::{Access, BATCH_REQUESTS_MAX, KeyHash, Request};
 use micanite_wire::native::{self as wire, Header, HeaderError, Kind, Opcode, Requests, Status};
 
-use crate::limits::{REQUESTS_BEHIND_DENIED, ROUND_REQUESTS_MAX};
+use crate::limits::{FABRIC_REQUESTS_MAX, REQUESTS_BEHIND_DENIED, ROUND_REQUESTS_MAX};
 use crate::native::NativeShared;
 use crate::native::cookie::{Cookies, Proof};
 use crate::native::counters::NativeCounters;
@@ -134,6 +134,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     #[inline]
     fn take_requests(&mut self, header: Header, datagram: &'d [u8], source: Source, stays: bool) -> Taken {
         let checked = match O::IS_FABRIC {
+            true if header.count > FABRIC_REQUESTS_MAX => Err(wire::BadRequest),
             true => Requests::check_with_entries(datagram, header.count),
             false => Requests::check(datagram, header.count),
         };
