@@ -184,7 +184,7 @@ impl Area {
         if region.words() == 0 {
             return Err(Error::OutOfRange);
         }
-        let start = region.word(0).as_ptr().cast();
+        let start = std::ptr::from_ref(region.word(0)).cast_mut().cast();
         let bytes = region.words() * WORD_BYTES;
         // SAFETY: the region lives in the area, and then in the domain until the endpoint is shut.
         let registration = unsafe { domain.register(start, bytes, true) }?;
