@@ -29,7 +29,7 @@ const GREETING_BYTES: usize = 512;
 
 #[derive(Args)]
 pub struct Options {
-    /// The server: PROVIDER,ADDRESS[:PORT]
+    /// The server: PROVIDER,ADDRESS:PORT
     address: FabricAddress,
 }
 

@@ -228,7 +228,7 @@ options! {
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
     }
     ("One-sided reads", "fabric") {
-        /// Serve clients over libfabric, which read cached items by themselves: net;ofi_rxm,IP[:PORT],
+        /// Serve clients over libfabric, which read cached items by themselves: net;ofi_rxm,IP:PORT,
         /// tcp;ofi_rxm, verbs;ofi_rxm, efa, or shm,NAME; or none. Worker i has port PORT + i [default port:
         /// 11400]; docs/fabric.md
         fabric = of(Kind::Text, "PROVIDER,ADDRESS").key("address").common();
