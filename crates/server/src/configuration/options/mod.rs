@@ -231,7 +231,7 @@ options! {
         /// Serve clients over libfabric, which read cached items by themselves: net;ofi_rxm,IP:PORT,
         /// tcp;ofi_rxm, verbs;ofi_rxm, efa, or shm,NAME; or none. Worker i has port PORT + i [default port:
         /// 11400]; docs/fabric.md
-        fabric = of(Kind::Text, "PROVIDER,ADDRESS").key("address").common();
+        fabric = of(Kind::Text, "PROVIDER,ADDRESS").key("address");
         /// Memory that clients read, with copies of items (0: all gets are messages) [default: 64m, more
         /// with many partitions]
         fabric_cache = size(1, 0, 1 << 46);
