@@ -125,6 +125,11 @@ impl<B: DerefMut<Target = [u8]>> Batch<B> {
         Ok(())
     }
 
+    /// Returns the expected length of the reply.
+    pub(super) fn reply_bytes(&self) -> usize {
+        self.reply_bytes
+    }
+
     /// Returns the bytes of a request, if the buffer is here.
     pub(super) fn request(&self, number: usize) -> Option<&[u8]> {
         let record = self.records.get(number)?;

@@ -33,7 +33,8 @@ pub struct FabricOptions {
     pub password: String,
     /// Deadline of an operation. Without a reply by then it ends as [`crate::Outcome::TimedOut`].
     pub deadline_ns: u64,
-    /// Time without the reply to a message after which the client connects anew, and sends again.
+    /// Time without the reply to a message after which the client connects anew, and sends again. It begins
+    /// when the message has left. Long messages have more: 1 us per byte, up to the deadline.
     pub silent_ns: u64,
     /// Time until a server that could not be reached is tried again.
     pub dead_for_ns: u64,

@@ -69,14 +69,16 @@ impl<T: Transport> Session<T> {
         self.sending = Sending::Unposted;
     }
 
-    /// Fills the message with waiting requests that are due. All of them were sent before, or none was.
+    /// Fills the message with waiting requests that are due. All of them were sent before, or none was. Those
+    /// that were go first, even if they are not due yet: a server that has forgotten the client takes ids
+    /// above the first one that is not marked resent for new.
     fn take_waiting(&mut self, state: &mut State) {
         let now_ns = T::now_ns();
         let value_bytes = state.value_bytes as usize;
+        let takes_resent = state.waiting.iter().any(|waiting| waiting.record.resent);
         let mut number = 0;
         while let Some(waiting) = state.waiting.get(number) {
-            let first = self.sent.records.first();
-            if waiting.due_at > now_ns || first.is_some_and(|first| first.resent != waiting.record.resent) {
+            if waiting.due_at > now_ns || waiting.record.resent != takes_resent {
                 number += 1;
                 continue;
             }
@@ -107,6 +109,8 @@ impl<T: Transport> Session<T> {
             Ok(()) => {
                 self.sending = Sending::Posted;
                 (self.sent_at, self.last_sent_at) = (now_ns, now_ns);
+                self.silent_since = now_ns;
+                self.patience_ns = context.patience_ns(bytes + self.sent.reply_bytes());
                 context.counters.messages += 1;
                 context.counters.requests += self.sent.records.len() as u64;
                 let resent = self.sent.records.iter().filter(|record| record.resent).count();
@@ -271,7 +275,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Keeps all requests that were not answered. Those whose bytes a transfer has not given back end here.
+    /// Keeps all requests that were not answered, those that were sent in front of all others. Those whose
+    /// bytes a transfer has not given back end here.
     pub(super) fn keep_requests(
         &mut self,
         state: &mut State,
@@ -281,6 +286,7 @@ impl<T: Transport> Session<T> {
         let now_ns = T::now_ns();
         let was_sent = self.sending == Sending::Posted;
         let is_pending = self.sending != Sending::Idle;
+        let mut resent = 0;
         for number in 0..self.sent.records.len() {
             let mut record = self.sent.records[number];
             if !is_pending || record.has_ended || record.token == OWN_TOKEN {
@@ -288,6 +294,10 @@ impl<T: Transport> Session<T> {
             }
             record.resent |= was_sent;
             match self.sent.request(number) {
+                Some(bytes) if record.resent => {
+                    state.waiting.insert(resent, Waiting::new(record, bytes, now_ns));
+                    resent += 1;
+                }
                 Some(bytes) => state.waiting.push_back(Waiting::new(record, bytes, now_ns)),
                 None => state.end_without_reply(&record, (Outcome::TimedOut, true), context, sink),
             }

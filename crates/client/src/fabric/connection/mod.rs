@@ -36,6 +36,8 @@ const MS: u64 = 1_000_000;
 /// Wait before the second attempt to connect; it doubles with each further one.
 const RETRY_NS_FIRST: u64 = 10 * MS;
 const RETRY_NS_MAX: u64 = 320 * MS;
+/// Time that a byte of a message may take: 1 MB/s.
+const BYTE_NS: u64 = 1_000;
 
 /// Tokens of transfers. Those of reads have the slot's number in their low bits.
 mod token {
@@ -46,6 +48,7 @@ mod token {
     pub(super) const REPLIES: u64 = 4;
     pub(super) const PUSH: u64 = 5;
     pub(super) const HISTORY: u64 = 6;
+    pub(super) const GOODBYE: u64 = 7;
     pub(super) const CHUNK: u64 = 0x100;
     pub(super) const HEADER: u64 = 0x200;
     pub(super) const SLOT: u64 = 0xff;
@@ -56,6 +59,16 @@ mod token {
 pub(super) struct Context {
     pub(super) options: FabricOptions,
     pub(super) counters: FabricCounters,
+}
+
+impl Context {
+    /// Returns the time that a server has for the reply to a message, when so many bytes go either way. It
+    /// grows with them, because slow links need it, up to the deadline.
+    fn patience_ns(&self, bytes: usize) -> u64 {
+        let FabricOptions { silent_ns, deadline_ns, .. } = self.options;
+        let grown_ns = silent_ns.saturating_add((bytes as u64).saturating_mul(BYTE_NS));
+        grown_ns.min(deadline_ns).max(silent_ns)
+    }
 }
 
 /// The transfers of an endpoint have failed, or what they brought is no protocol.
@@ -299,6 +312,14 @@ impl<T: Transport> Connection<T> {
     /// Returns whether there is an endpoint whose transfers may end at any time.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.stage, Stage::Down { .. })
+    }
+}
+
+impl<T: Transport> Drop for Connection<T> {
+    fn drop(&mut self) {
+        if let Stage::Ready(session) = &mut self.stage {
+            session.say_goodbye(&self.state);
+        }
     }
 }
 

@@ -14,8 +14,9 @@ use crate::fabric::transport::{Ended, Refused, Transport};
 
 /// Bytes of the messages of this time.
 const MESSAGE_BYTES: usize = 1024;
-/// Wait before the hello is said once more; it doubles each time. A server takes a hello for a stranger's if
-/// it arrives together with the greeting before it. A second one does not change the session.
+/// Wait before greeting and hello are repeated; it doubles each time. A server takes a hello for a stranger's
+/// if it arrives together with the greeting before it, or if other greetings have pushed that out. A second
+/// hello does not change the session.
 const HELLO_AGAIN_NS: u64 = 20_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +116,10 @@ impl<T: Transport> Opening<T> {
         };
         let (posted, next) = match self.step {
             Step::Greet => (self.endpoint.greet(buffer, token::GREETING), Step::Greeting),
-            Step::Hello | Step::Waiting if T::now_ns() >= self.hello_due_at => {
+            Step::Waiting if T::now_ns() >= self.hello_due_at => {
+                (self.endpoint.greet(buffer, token::GREETING), Step::Greeting)
+            }
+            Step::Hello if T::now_ns() >= self.hello_due_at => {
                 let hello = Hello {
                     nonce: state.nonce,
                     message_bytes_max: u32::try_from(self.endpoint.message_bytes_max()).unwrap_or(u32::MAX),
@@ -164,8 +168,10 @@ impl<T: Transport> Opening<T> {
         match (header.kind, header.status, reply) {
             (Kind::HelloReply, Status::Ok, Some(reply)) => {
                 let worker = (state.nonce % u64::from(reply.workers)) as u16;
-                match worker == reply.worker || self.has_moved {
+                match worker == reply.worker {
                     true => Progress::Welcome(reply),
+                    // Another server may have the address by now. It gave no session.
+                    false if self.has_moved => Progress::Failed(Trouble::Silent),
                     false => Progress::Moves(worker),
                 }
             }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use micanite_chunks::Entry;
 use micanite_chunks::layout::{HEADER_BYTES, RECORD_BYTES};
 use micanite_fabric::Error;
-use micanite_wire::native::{Header, HelloReply, KEY_BYTES_MAX, Kind, Pushes};
+use micanite_wire::native::{Header, Hello, HelloReply, KEY_BYTES_MAX, Kind, Pushes};
 
 use super::state::{Facts, State};
 use super::{Broken, Context, token};
@@ -27,6 +28,10 @@ const PUSHES: usize = 2;
 const BURSTS_MAX: usize = 8;
 /// Attempts to get buffers back from a broken endpoint.
 const DRAINS_MAX: usize = 32;
+/// Bytes of the buffer of a goodbye.
+const GOODBYE_BYTES: usize = 1024;
+/// Longest wait until a goodbye has left.
+const GOODBYE_MAX: Duration = Duration::from_millis(5);
 
 const _: () = assert!(Header::BYTES + RECORDS_MAX * 16 <= PART_BYTES);
 
@@ -50,6 +55,10 @@ pub(super) struct Session<T: Transport> {
     pub(super) sent: Batch<T::Buffer>,
     pub(super) sending: Sending,
     pub(super) sent_at: u64,
+    /// Time since when the server owes a reply: of the post, then of the buffer's return.
+    pub(super) silent_since: u64,
+    /// Time that the server has for the reply.
+    pub(super) patience_ns: u64,
     pub(super) echo: u64,
     /// Reply that has arrived.
     pub(super) reply: Option<(T::Buffer, usize)>,
@@ -97,6 +106,8 @@ impl<T: Transport> Session<T> {
             sent: Batch::new(endpoint.buffer(message_bytes)?),
             sending: Sending::Idle,
             sent_at: 0,
+            silent_since: 0,
+            patience_ns: 0,
             echo: 0,
             reply: None,
             to_receive,
@@ -186,6 +197,7 @@ impl<T: Transport> Session<T> {
             }
             token::REQUESTS => {
                 self.sent.buffer = Some(buffer);
+                self.silent_since = T::now_ns();
                 result?;
                 self.answer(state, context, sink)
             }
@@ -277,6 +289,30 @@ impl<T: Transport> Session<T> {
         }
         self.keep_requests(state, context, sink);
         self.keep_reads(state, context);
+    }
+
+    /// Tells the server that the client goes, so that others get its buffer at once.
+    pub(super) fn say_goodbye(&mut self, state: &State) {
+        let Ok(mut buffer) = self.endpoint.buffer(GOODBYE_BYTES) else {
+            return;
+        };
+        let hello = Hello { nonce: state.nonce, message_bytes_max: 0, user: b"", password: b"" };
+        let header = Header { kind: Kind::Hello, client: state.client, ..Header::REQUESTS };
+        let Ok(bytes) = hello.write(&header, &mut buffer) else {
+            return;
+        };
+        if self.is_broken || self.endpoint.send(buffer, bytes, token::GOODBYE).is_err() {
+            return;
+        }
+        let began_at = Instant::now();
+        while began_at.elapsed() < GOODBYE_MAX {
+            let mut ended = ArrayVec::<_, BATCH>::new();
+            let polled = self.endpoint.poll(&mut ended);
+            if polled.is_err() || ended.iter().any(|one| one.token == token::GOODBYE) {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Returns the descriptor, if a thread may sleep on it now.

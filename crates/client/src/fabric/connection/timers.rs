@@ -40,7 +40,7 @@ impl<T: Transport> Session<T> {
         if now_ns >= self.expire_at {
             self.expire_at = now_ns + EXPIRE_NS;
             self.expire(now_ns, state, context, sink);
-            self.check_silence(now_ns, context)?;
+            self.check_silence(now_ns)?;
             self.keep_alive(now_ns, state, context);
         }
         let records = state.history.records().len();
@@ -80,9 +80,9 @@ impl<T: Transport> Session<T> {
     }
 
     /// Returns an error if the server owes a reply for too long, or has taken this client for gone.
-    fn check_silence(&self, now_ns: u64, context: &Context) -> Result<(), Broken> {
-        let is_silent = self.sending == Sending::Posted
-            && now_ns.saturating_sub(self.sent_at) > context.options.silent_ns;
+    fn check_silence(&self, now_ns: u64) -> Result<(), Broken> {
+        let is_silent =
+            self.sending == Sending::Posted && now_ns.saturating_sub(self.silent_since) > self.patience_ns;
         let frozen_ns = self.facts.hello.frozen_ns;
         let quiet_ns = now_ns.saturating_sub(self.last_sent_at);
         if is_silent || quiet_ns > frozen_ns - frozen_ns / 8 { Err(Broken) } else { Ok(()) }
@@ -143,10 +143,11 @@ impl<T: Transport> Session<T> {
             true => self.second_at + SECOND_AGE_NS,
             false => u64::MAX,
         };
-        let history_at = match state.history.records().is_empty() {
+        // While the last history is in transfer, its completion comes first.
+        let history_at = match state.history.records().is_empty() || self.history.is_none() {
             true => u64::MAX,
             false => self.history_at + HISTORY_NS,
         };
-        alive_at.min(second_at).min(history_at)
+        alive_at.min(second_at).max(self.expire_at).min(history_at)
     }
 }

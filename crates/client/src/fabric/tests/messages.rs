@@ -154,3 +154,76 @@ fn a_lost_write_makes_its_key_two_sided() {
     client.run(10);
     assert!(!client.get(b"key").one_sided && client.get(b"key").one_sided);
 }
+
+/// Proves that what may have been executed goes before what waits since earlier, and never was: a server that
+/// has restarted would take the ids above it for new.
+#[test]
+fn resent_requests_go_before_older_ones() {
+    let mut client = client();
+    client.set(b"number", b"1");
+    server(|server, _| server.slow_downs = 1);
+    let older = client.submit(&Operation::increment(b"number", 1)).unwrap();
+    client.run(2);
+    world(|world| world.loses_replies = true);
+    let lost = client.submit(&Operation::increment(b"number", 10)).unwrap();
+    client.run(2);
+    world(|world| {
+        world.loses_replies = false;
+        world.now_ns += 2 * MS;
+        world.cut();
+    });
+    let got = [older, lost].map(|token| client.wait(token));
+    assert_eq!(got.map(|got| (got.outcome, got.resent)), [(Outcome::Ok, false), (Outcome::Ok, true)]);
+    let ids = server(|server, _| server.ids.clone());
+    assert_eq!(ids, [(1, false), (2, false), (2, true), (1, false)]);
+}
+
+/// Proves that a long message has more time, and that silence is counted from when a message has left.
+#[test]
+fn slow_links_are_no_silence() {
+    let mut client = client();
+    client.set(b"number", b"1");
+    world(|world| world.holds_sends = true);
+    let set = client.submit(&Operation::set(b"long", &vec![7; 500_000])).unwrap();
+    client.run(2);
+    world(|world| world.now_ns += 1_400 * MS);
+    client.run(2);
+    world(|world| world.holds_sends = false);
+    assert_eq!(client.wait(set).outcome, Outcome::Ok);
+
+    world(|world| (world.holds_sends, world.loses_replies) = (true, true));
+    let increment = client.submit(&Operation::increment(b"number", 1)).unwrap();
+    client.run(2);
+    world(|world| world.now_ns += 900 * MS);
+    world(|world| world.holds_sends = false);
+    client.run(2);
+    world(|world| world.now_ns += 900 * MS);
+    client.run(2);
+    assert_eq!(client.pool.counters().reconnects, 0);
+    world(|world| world.loses_replies = false);
+    world(|world| world.now_ns += 150 * MS);
+    let got = client.wait(increment);
+    assert_eq!((got.number, got.resent, client.pool.counters().reconnects), (2, true, 1));
+}
+
+/// Proves that a thread sleeps while a history that would be followed by another is in transfer.
+#[test]
+fn a_history_in_transfer_keeps_nobody_awake() {
+    let mut client = client();
+    client.know(b"key", b"value");
+    world(|world| world.holds_sends = true);
+    let before = server(|server, _| server.histories);
+    for _ in 0..3 {
+        world(|world| world.now_ns += 200 * MS);
+        client.run(1);
+        assert!(client.get(b"key").one_sided);
+    }
+    world(|world| world.now_ns += 200 * MS);
+    client.run(1);
+    assert_eq!(server(|server, _| server.histories) - before, 1);
+    let now_ns = world(|world| world.now_ns);
+    assert!(client.pool.connection(0).due_at(now_ns) > now_ns);
+    world(|world| world.holds_sends = false);
+    client.run(1);
+    assert_eq!(server(|server, _| server.histories) - before, 2);
+}

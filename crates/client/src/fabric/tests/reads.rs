@@ -315,3 +315,28 @@ fn one_sided_reads_are_reported() {
         world(|world| world.servers.clear());
     }
 }
+
+/// Proves that the age of the server's second is counted from the first hello, whose reply may be the one
+/// that comes after the hello was repeated.
+#[test]
+fn a_late_reply_brings_an_old_second() {
+    let mut client = Client::unconnected(1, &FabricOptions::default());
+    // The first hello is sent 10 ms before a second ends.
+    world(|world| world.now_ns += 990 * MS);
+    world(|world| world.holds_hellos = true);
+    for _ in 0..10 {
+        client.run(4);
+        world(|world| world.now_ns += 18 * MS);
+    }
+    world(|world| world.holds_hellos = false);
+    client.run(4);
+    assert!(server(|server, _| server.nonces.len()) > 2 && world(|world| world.opened) == 1);
+    server(|server, now_ns| server.set(b"key", b"value", (0, 1), now_ns));
+    world(|world| world.push());
+    client.run(4);
+    assert_eq!(client.pool.connection(0).entries(), 1);
+    // Now the item has expired, and the first hello, but none of the others, is older than a second.
+    world(|world| world.now_ns = 1_002_040 * MS);
+    assert_eq!(client.get(b"key").outcome, Outcome::NotFound);
+    assert_eq!(refused(&client, "expired"), 1);
+}

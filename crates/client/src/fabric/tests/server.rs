@@ -54,6 +54,11 @@ pub struct FakeServer {
     pub workers: u16,
     pub login: Option<(String, String)>,
     pub is_full: bool,
+    /// The next hello at a worker but the first is answered by one that is so many later.
+    pub misplaced: u16,
+    /// Clients that said hello, and goodbye.
+    pub nonces: Vec<u64>,
+    pub goodbyes: Vec<u64>,
     pub version: u8,
     /// Refuses the next requests.
     pub slow_downs: u32,
@@ -66,6 +71,8 @@ pub struct FakeServer {
     pub noops: u32,
     pub requests: u32,
     pub resent: u32,
+    /// Ids of the last requests, in the order of their arrival.
+    pub ids: Vec<(u64, bool)>,
     pub executed: u32,
     pushes: Vec<ChunkEntry>,
 }
@@ -94,6 +101,9 @@ impl FakeServer {
             workers: 1,
             login: None,
             is_full: false,
+            misplaced: 0,
+            nonces: Vec::new(),
+            goodbyes: Vec::new(),
             version: 1,
             slow_downs: 0,
             forge: None,
@@ -104,6 +114,7 @@ impl FakeServer {
             noops: 0,
             requests: 0,
             resent: 0,
+            ids: Vec::new(),
             executed: 0,
             pushes: Vec::new(),
         }
@@ -118,12 +129,17 @@ impl FakeServer {
         &mut self.tables[partition]
     }
 
-    /// Answers a hello of a client at a worker.
-    pub fn hello(&mut self, message: &[u8], worker: u16, now_ns: u64) -> Vec<u8> {
+    /// Answers a hello of a client at a worker, but no goodbye.
+    pub fn hello(&mut self, message: &[u8], worker: u16, now_ns: u64) -> Option<Vec<u8>> {
         let header = Header::read(message).unwrap();
         let mut reply = vec![0; HelloReply::BYTES];
         let mut answer = header.reply(Kind::HelloReply);
         let hello = Hello::read(message).unwrap();
+        if hello.message_bytes_max == 0 {
+            self.goodbyes.push(hello.nonce);
+            return None;
+        }
+        self.nonces.push(hello.nonce);
         let login = self.login.as_ref().map(|(user, password)| (user.as_bytes(), password.as_bytes()));
         answer.status = match login {
             _ if self.version != 1 => Status::Version,
@@ -135,7 +151,7 @@ impl FakeServer {
             answer.write(&mut reply);
             reply.truncate(Header::BYTES);
             reply[2] = self.version;
-            return reply;
+            return Some(reply);
         }
         self.sessions += 1;
         let geometry = self.area.geometry();
@@ -157,12 +173,16 @@ impl FakeServer {
             pages: pages as u32,
             partition_bits: self.tables.len().trailing_zeros() as u8,
             workers: self.workers,
-            worker,
+            worker: if worker > 0 {
+                (worker + std::mem::take(&mut self.misplaced)) % self.workers
+            } else {
+                0
+            },
             ids_window: 64,
             push_ms: 10,
         };
         body.write(&answer, &mut reply);
-        reply
+        Some(reply)
     }
 
     /// Takes a message with a tag; returns the reply, if there is one.
@@ -185,6 +205,7 @@ impl FakeServer {
         for request in &requests {
             self.requests += 1;
             self.resent += u32::from(header.resent);
+            self.ids.extend((request.id != 0).then_some((request.id, header.resent)));
             self.execute(request, header.client, &mut writer, &mut reply, now_ns);
         }
         let answer = Header { cookie: now_ns / S, ..header.reply(Kind::Replies) };

@@ -188,3 +188,63 @@ fn servers_share_the_keys() {
         world(|world| world.servers.clear());
     }
 }
+
+/// Proves that a client whose server has become full connects as soon as there is room.
+#[test]
+fn a_client_waits_for_room_until_the_deadline() {
+    let mut client = Client::new(1, &FabricOptions::default());
+    server(|server, _| server.is_full = true);
+    world(|world| world.cut());
+    client.run(2);
+    let set = client.submit(&Operation::set(b"key", b"value")).unwrap();
+    for _ in 0..20 {
+        world(|world| world.now_ns += 50 * MS);
+        client.run(3);
+    }
+    server(|server, _| server.is_full = false);
+    assert_eq!(client.wait(set).outcome, Outcome::Ok);
+    assert_eq!(client.pool.counters().servers_lost, 0);
+}
+
+/// Proves that a client that has moved to a worker and is answered by another one begins again.
+#[test]
+fn a_client_that_another_worker_answers_begins_again() {
+    let mut client = Client::unconnected(1, &FabricOptions::default());
+    server(|server, _| (server.workers, server.misplaced) = (3, 1));
+    for _ in 0..4 {
+        client.run(20);
+        world(|world| world.now_ns += 20 * MS);
+    }
+    assert_eq!(server(|server, _| server.misplaced), 0, "the client has to move");
+    // Twice to the first worker and to its own.
+    assert_eq!(world(|world| world.opened), 4);
+    client.set(b"key", b"value");
+    assert_eq!(client.pool.counters().reconnects, 0);
+}
+
+/// Proves that a client greets again if its greeting was forgotten.
+#[test]
+fn a_forgotten_greeting_is_repeated() {
+    let mut client = Client::unconnected(1, &FabricOptions::default());
+    world(|world| world.lost_greetings = 1);
+    client.run(10);
+    assert_eq!(client.pool.connection(0).health(), Health::Unknown);
+    world(|world| world.now_ns += 21 * MS);
+    client.run(10);
+    assert_eq!(client.pool.connection(0).health(), Health::Alive);
+    assert_eq!(world(|world| world.opened), 1);
+}
+
+/// Proves that a client that goes says so, unless its connection is broken.
+#[test]
+fn a_client_says_goodbye() {
+    drop(Client::new(1, &FabricOptions::default()));
+    let (nonces, goodbyes) = server(|server, _| (server.nonces.clone(), server.goodbyes.clone()));
+    assert_eq!((nonces.len(), &nonces), (1, &goodbyes));
+    world(|world| world.servers.clear());
+    let mut client = Client::new(1, &FabricOptions::default());
+    world(|world| world.cut());
+    client.run(1);
+    drop(client);
+    assert_eq!(server(|server, _| (server.nonces.len(), server.goodbyes.len())), (1, 0));
+}

@@ -32,6 +32,12 @@ pub struct World {
     pub is_unplugged: bool,
     /// Reads do not complete.
     pub holds_reads: bool,
+    /// Buffers of messages with tags do not come back.
+    pub holds_sends: bool,
+    /// Replies to hellos come when this is false again.
+    pub holds_hellos: bool,
+    /// The next greetings are forgotten.
+    pub lost_greetings: u32,
     /// The next posts are refused, because the endpoint is busy.
     pub busy: u32,
     /// The next reads bring a wrong byte.
@@ -69,6 +75,9 @@ impl World {
             loses_replies: false,
             is_unplugged: false,
             holds_reads: false,
+            holds_sends: false,
+            holds_hellos: false,
+            lost_greetings: 0,
             busy: 0,
             torn: 0,
             between: None,
@@ -117,13 +126,15 @@ impl World {
         let Some(wire) = self.wires.get_mut(&id).filter(|wire| !wire.is_cut) else {
             return;
         };
-        assert!(wire.has_greeted);
-        if self.is_silent {
+        // A stranger cannot be answered.
+        let (true, false) = (wire.has_greeted, self.is_silent) else {
             return;
-        }
-        let server = &mut self.servers[wire.server];
+        };
+        let Some(server) = self.servers.get_mut(wire.server) else {
+            return;
+        };
         let reply = match tag {
-            None => Some((None, server.hello(message, wire.worker, self.now_ns))),
+            None => server.hello(message, wire.worker, self.now_ns).map(|reply| (None, reply)),
             Some(tag) => server.message(message, tag, self.now_ns).map(|reply| (Some(tag), reply)),
         };
         if let Some(reply) = reply {
@@ -153,6 +164,8 @@ pub struct FakeEndpoint {
     id: u64,
     receives: Vec<(Option<u64>, Vec<u8>, u64)>,
     ended: VecDeque<Ended<Vec<u8>>>,
+    /// Held completions.
+    sends: Vec<Ended<Vec<u8>>>,
     reads: VecDeque<(u64, Vec<Range>, Vec<u8>)>,
 }
 
@@ -178,7 +191,11 @@ impl FakeEndpoint {
         let is_cut = world(|world| world.wires[&self.id].is_cut);
         let result = if is_cut { Err(Error::Closed) } else { Ok(bytes) };
         world(|world| world.deliver(self.id, tag, &buffer[..bytes]));
-        self.ended.push_back(Ended { token, buffer, result });
+        let ended = Ended { token, buffer, result };
+        match tag.is_some() && world(|world| world.holds_sends) {
+            true => self.sends.push(ended),
+            false => self.ended.push_back(ended),
+        }
         Ok(())
     }
 
@@ -203,7 +220,9 @@ impl FakeEndpoint {
             let Some((tag, message)) = wire.inbox.pop_front() else {
                 return;
             };
-            let Some(at) = self.receives.iter().position(|(posted, ..)| matches(tag, *posted)) else {
+            let is_held = tag.is_none() && world.holds_hellos;
+            let posted = self.receives.iter().position(|(posted, ..)| matches(tag, *posted));
+            let Some(at) = posted.filter(|_| !is_held) else {
                 wire.inbox.push_back((tag, message));
                 continue;
             };
@@ -222,7 +241,9 @@ impl FakeEndpoint {
         }
         while let Some((token, ranges, mut buffer)) = self.reads.pop_front() {
             let wire = &world.wires[&self.id];
-            let server = &mut world.servers[wire.server];
+            let Some(server) = world.servers.get_mut(wire.server) else {
+                return; // a test has taken it away before its client went
+            };
             if ranges.len() == 1
                 && let Some(between) = world.between.take()
             {
@@ -271,7 +292,8 @@ impl Transport for FakeEndpoint {
                 None => Wire { is_cut: true, ..Wire::default() },
             };
             world.wires.insert(world.next, wire);
-            Ok(Self { id: world.next, receives: Vec::new(), ended: VecDeque::new(), reads: VecDeque::new() })
+            let (ended, reads) = (VecDeque::new(), VecDeque::new());
+            Ok(Self { id: world.next, receives: Vec::new(), ended, sends: Vec::new(), reads })
         })
     }
 
@@ -284,7 +306,11 @@ impl Transport for FakeEndpoint {
     }
 
     fn greet(&mut self, buffer: Vec<u8>, token: u64) -> Posted {
-        world(|world| world.wires.get_mut(&self.id).unwrap().has_greeted = true);
+        world(|world| {
+            let is_lost = world.lost_greetings > 0;
+            world.lost_greetings = world.lost_greetings.saturating_sub(1);
+            world.wires.get_mut(&self.id).unwrap().has_greeted |= !is_lost;
+        });
         self.ended.push_back(Ended { token, buffer, result: Ok(0) });
         Ok(())
     }
@@ -324,6 +350,9 @@ impl Transport for FakeEndpoint {
             false => {
                 self.match_messages(world);
                 self.carry_out_reads(world);
+                if !world.holds_sends {
+                    self.ended.extend(self.sends.drain(..));
+                }
             }
         });
         while !ended.is_full()

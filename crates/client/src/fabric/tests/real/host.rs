@@ -136,7 +136,9 @@ impl Serving {
     }
 
     fn hello(&mut self, message: &[u8], peer: Peer) {
-        let reply = self.server.hello(message, 0, Fabric::now_ns());
+        let Some(reply) = self.server.hello(message, 0, Fabric::now_ns()) else {
+            return;
+        };
         if let Some(hello) = micanite_wire::native::HelloReply::read(&reply) {
             self.peers.insert(hello.session, peer);
             for tag in [hello.session, hello.history_tag()] {
