@@ -1,4 +1,4 @@
-"""Whether the other tests of this folder run here."""
+"""Names the tests of this folder that do not run here."""
 
 import pytest
 

@@ -9,7 +9,7 @@ import pytest
 from harness.failures import WrongValue
 from harness.tools.linearizability import check
 
-# Of a thousand requests.
+# Out of a thousand requests.
 LIES = 10
 
 

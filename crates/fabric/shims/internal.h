@@ -1,4 +1,4 @@
-/* What the files of the shim share. */
+/* Declarations that the files of the shim share. */
 #ifndef MICANITE_FABRIC_INTERNAL_H
 #define MICANITE_FABRIC_INTERNAL_H
 

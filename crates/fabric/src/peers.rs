@@ -52,7 +52,7 @@ struct Known {
     is_forgotten: bool,
     /// It has taken nothing since.
     busy_since: Option<Instant>,
-    /// Of its greeting.
+    /// Name of the greeting.
     name: Option<Arc<[u8]>>,
 }
 

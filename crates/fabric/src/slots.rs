@@ -11,20 +11,20 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// Its transfer failed, and a provider may say so a second time.
+    /// The transfer failed, and a provider may say so a second time.
     Failed,
     /// The second read of the transfer in another slot.
     Second(u32),
     First {
         transfer: Transfer,
-        /// Its own operation, and that of its second slot.
+        /// The operation of this slot, and that of the second one.
         is_pending: [bool; 2],
-        /// Of the operation that failed first; 0 = none.
+        /// Error of the operation that failed first; 0 = none.
         error: i32,
     },
 }
 
-/// What the end of an operation means.
+/// Meaning of the end of an operation.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// The transfer has finished, with an error unless it is 0.

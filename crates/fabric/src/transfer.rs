@@ -72,7 +72,7 @@ pub enum Operation {
     ReceiveTagged,
     /// Tagged or not, and a greeting of the endpoint itself.
     Send,
-    /// Of one range or of two.
+    /// One range was read, or two.
     Read,
     #[cfg(feature = "testing")]
     Write,

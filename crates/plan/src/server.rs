@@ -8,7 +8,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Lines of statistics that are read, at most.
 const LINES_MAX: usize = 10_000;
 
-/// What a server tells.
+/// Answers of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Told {
     /// Items.

@@ -14,7 +14,7 @@ const SIMULATION_BYTES: usize = 256 << 20;
 /// Parts of the memory for everything at which misses are simulated.
 const PARTS: [f64; 7] = [0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 
-/// What a trace tells.
+/// Summary of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
     /// Operations, sizes, skew, rate.

@@ -20,7 +20,7 @@ pub(super) struct Record {
     pub(super) deadline_at: u64,
     /// It was sent before, and may have been executed.
     pub(super) resent: bool,
-    /// Its operation has ended without a reply.
+    /// The operation has ended without a reply.
     pub(super) has_ended: bool,
     at: usize,
     bytes: usize,

@@ -26,7 +26,7 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Slot<B> {
     pub(super) step: Step,
-    /// Its operation has ended or asks by a message. The slot is free once the transfer has finished.
+    /// The operation has ended or asks by a message. The slot is free once the transfer has finished.
     pub(super) is_given_up: bool,
     pub(super) is_retry: bool,
     pub(super) token: u64,

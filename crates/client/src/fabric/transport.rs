@@ -1,4 +1,4 @@
-//! What a connection needs of an endpoint. Tests have another one than libfabric's.
+//! Endpoint, as a connection needs it. Tests have another one than libfabric's.
 
 use std::ops::DerefMut;
 use std::os::fd::BorrowedFd;

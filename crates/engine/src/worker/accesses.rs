@@ -1,4 +1,4 @@
-//! What clients have read one-sided: it keeps chunks, and loads items.
+//! Histories of one-sided reads: they keep chunks, and load items.
 
 use micanite_chunks::Entry;
 use micanite_wire::hash::{KeyHash, PARTITION_BITS};

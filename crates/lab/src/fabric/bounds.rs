@@ -1,4 +1,4 @@
-//! What bounds the ways of reading: the provider's bare messages and reads, and a copy of the same size.
+//! Bounds of the ways of reading: the provider's bare messages and reads, and a copy of the same size.
 
 use std::ffi::OsString;
 use std::hint::black_box;

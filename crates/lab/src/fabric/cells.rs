@@ -16,7 +16,7 @@ const GETS: [u64; 3] = [50, 90, 10];
 /// Values on average, by their names in the cases and in the workloads.
 const SIZES: [(&str, &str, u64); 2] = [("1k", "", 1 << 10), ("512k", "-512k", 512 << 10)];
 const KEY_BYTES: u64 = 100;
-/// Of the nine, in a quick run.
+/// Those of the nine workloads that a quick run has.
 const QUICK: [&str; 4] = ["uniform-50", "latest-90", "zipf-90", "zipf-10"];
 /// Part of the cache area that a load which fits fills.
 const FITTING_PERCENT: u64 = 40;
@@ -75,7 +75,7 @@ fn cells(options: &Options, provider: &str, (size, suffix, value_bytes): (&str, 
             }
         }
     }
-    // Of one length that a datagram holds.
+    // Items of one length that a datagram holds.
     let words = format!("--dataset {KEY_BYTES}/{value_bytes} --get 90");
     let mut ways = Way::READS.to_vec();
     if value_bytes + KEY_BYTES < 1_400 {
@@ -166,7 +166,7 @@ fn enter(case: &str, ways: &[Way], rounds: &[Vec<Figures>], report: &mut Measure
     value("GET, two-sided / innercache", "x", &ratios(column(two, mean), column(inner, mean)));
     value("GET, innercache / one-sided", "x", &ratios(column(inner, mean), column(one, mean)));
     value("SET, innercache / one-sided", "x", &ratios(column(inner, set), column(one, set)));
-    // Of a load that is too small for hits of its own, the baseline's.
+    // A load that is too small for hits of its own takes the baseline's.
     let hits = match median(&column(inner, hit)).is_finite() {
         true => column(inner, hit),
         false => column(one, hit),

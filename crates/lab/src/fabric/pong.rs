@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Where it listens: PROVIDER,ADDRESS:PORT
+    /// Address to listen on: PROVIDER,ADDRESS:PORT
     #[arg(long)]
     address: FabricAddress,
 }

@@ -28,7 +28,7 @@ pub(super) fn next_number() -> (u8, Way) {
     (number, namespace::way(number))
 }
 
-/// Where a server at the end of a cable listens.
+/// Address of a server at the end of a cable.
 pub(super) fn place(provider: &str, way: &Way) -> FabricAddress {
     let text = format!("{provider},{}:{FABRIC_PORT}", way.server.1.ip());
     text.parse().unwrap_or_else(|error| unreachable!("{text}: {error}"))

@@ -35,7 +35,7 @@ const COUNTERS: [Counter; 17] = [
 ];
 const ALL: usize = COUNTERS.len() + REFUSALS.len();
 
-/// What clients over a fabric have counted.
+/// Counts of clients over a fabric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FabricTally([u64; ALL]);
 

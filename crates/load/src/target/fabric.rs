@@ -61,7 +61,7 @@ impl ClientLink for FabricClient {
         self.link.now_ns()
     }
 
-    /// What is submitted leaves with the next poll.
+    /// Submitted requests leave with the next poll.
     fn cork(&mut self) {}
 
     #[inline]

@@ -10,7 +10,7 @@ const WORDS: usize = 24 << 20;
 const STEPS: u32 = 2_000_000;
 const COPIES: usize = 3;
 
-/// What was measured.
+/// Measured costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// Nanoseconds of a read that depends on the one before.

@@ -44,7 +44,7 @@ pub fn calibrate(is_quiet: bool) -> Result<Machine, String> {
     let cycles = |ns: f64| ns * machine.clock_ghz;
     say("stages of a request");
     let stages = stages::measure()?;
-    // What a request for an item outside of the caches costs more, in a batch.
+    // Further cost of a request for an item outside of the caches, in a batch.
     machine.cost.stall_cycles = cycles((stages.engine_cold_ns - stages.engine_hot_ns).max(0.0));
     say("the native port");
     let native = ports::measure(Port::Native, NATIVE_BATCHES)?;

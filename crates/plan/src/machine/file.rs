@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::Machine;
 
-/// Where `--calibrate` keeps this machine if nobody says: beside other configuration of the user.
+/// Default file in which `--calibrate` keeps this machine: beside other configuration of the user.
 pub fn usual_path() -> Option<std::path::PathBuf> {
     let configuration = std::env::var_os("XDG_CONFIG_HOME").map(std::path::PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
@@ -52,7 +52,7 @@ pub fn age(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is written is read back, and has an age.
+    /// A written machine is read back, and has an age.
     #[test]
     fn reading_reverses_writing() {
         let folder = std::env::temp_dir().join(format!("micanite-plan-{}", std::process::id()));

@@ -99,9 +99,9 @@ pub struct Turbo {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    /// Of a request: parse, index, item, reply; with what is missing in the caches.
+    /// Cycles of a request: parse, index, item, reply; with misses of the caches.
     pub request_cycles: f64,
-    /// Of a datagram, or of a turn of a stream: receive and send.
+    /// Cycles of a datagram, or of a turn of a stream: receive and send.
     pub datagram_cycles: f64,
     /// Part of `request_cycles` that a request saves whose item is in the cache.
     pub stall_cycles: f64,
@@ -137,15 +137,15 @@ pub struct HoldsFor {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortCost {
-    /// Of a request, as [`Cost::request_cycles`].
+    /// Cycles of a request, as [`Cost::request_cycles`].
     pub request_cycles: f64,
-    /// Of a turn, as [`Cost::datagram_cycles`].
+    /// Cycles of a turn, as [`Cost::datagram_cycles`].
     pub datagram_cycles: f64,
     /// Equally likely round trips without any load, in microseconds.
     pub round_trip_us: Vec<f64>,
 }
 
-/// What a request waits for beside the queue of its core.
+/// Waits of a request beside the queue of its core.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
@@ -165,13 +165,13 @@ pub struct Latency {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packet {
-    /// Of a datagram beside its requests, headers of all layers included.
+    /// Bytes of a datagram beside its requests, headers of all layers included.
     pub datagram_bytes: f64,
-    /// Of a request beside key and value.
+    /// Bytes of a request beside key and value.
     pub request_bytes: f64,
-    /// Of a reply beside the value.
+    /// Bytes of a reply beside the value.
     pub reply_bytes: f64,
-    /// Of the wire beside a frame: preamble, checksum, gap.
+    /// Bytes on the wire beside a frame: preamble, checksum, gap.
     pub framing_bytes: f64,
 }
 
@@ -179,11 +179,11 @@ pub struct Packet {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Of all processors while their cores poll without requests.
+    /// Power of all processors while their cores poll without requests.
     pub processors_w: f64,
-    /// Of a network port.
+    /// Power of a network port.
     pub port_w: f64,
-    /// Of everything else.
+    /// Power of everything else.
     pub other_w: f64,
     /// Energy of a request in nanojoules.
     pub request_nj: f64,

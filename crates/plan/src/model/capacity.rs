@@ -58,7 +58,7 @@ impl Mode {
     }
 }
 
-/// What binds the throughput.
+/// Part that binds the throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bottleneck {
     /// All cores alike.
@@ -103,7 +103,7 @@ pub struct Capacity {
     pub mode: Mode,
     /// Requests per second.
     pub throughput: f64,
-    /// What binds it.
+    /// Part that binds it.
     pub bottleneck: Bottleneck,
     /// Requests per second that each of the parts could serve alone.
     pub limits: Limits,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// More servers are no plan: a client could not keep their connections.
 pub const SERVERS_MAX: usize = 10_000;
 
-/// What servers have to carry, and what each can.
+/// Load of all servers, and capacity of each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Requests per second of all clients.
@@ -44,7 +44,7 @@ pub struct Fleet {
     pub loss: Option<Loss>,
 }
 
-/// What the loss of a server does.
+/// Effects of the loss of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Loss {
     /// Share of the keys that were on it.
@@ -53,7 +53,7 @@ pub struct Loss {
     pub hit_ratio: f64,
     /// Load of the busiest of the others, over what it was for the busiest before.
     pub load_factor: f64,
-    /// Whether the others carry the load within the target.
+    /// True if the others carry the load within the target.
     pub is_carried: bool,
 }
 

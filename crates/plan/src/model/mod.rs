@@ -1,4 +1,4 @@
-//! What can be computed.
+//! Computed figures.
 //!
 //! | file | subject |
 //! |---|---|

@@ -27,7 +27,7 @@ pub const PARAMETERS: [&str; 6] = [
 /// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What is compared.
+    /// Compared quantity.
     pub name: String,
     /// Section or figure.
     pub source: &'static str,
@@ -196,7 +196,7 @@ pub fn latency(requests: u64, progress: &mut dyn FnMut(u64)) -> Vec<Check> {
     checks
 }
 
-/// What the text of the paper does not contain, and so nothing here computes.
+/// Facts that the text of the paper does not contain, so nothing here computes them.
 pub const ABSENT: [&str; 4] = [
     "the voltages of table VII: so no power of the -T modes, and no -16 %",
     "curves that are only drawn (figures 9, 10, 12, 15 to 18) beside the points that the text names",

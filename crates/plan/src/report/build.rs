@@ -15,7 +15,7 @@ const PARTS: [f64; 10] = [0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99]
 /// Share of a machine's memory that is for items; the rest is for the system and for buffers.
 const MEMORY_SHARE: f64 = 0.85;
 
-/// What a plan is computed from.
+/// Inputs of a plan.
 #[derive(Debug)]
 pub struct Basis<'a> {
     /// Machine.

@@ -83,9 +83,9 @@ pub struct ModePlan {
     pub mode: Mode,
     /// Requests per second at most.
     pub throughput: f64,
-    /// What binds it.
+    /// Part that binds it.
     pub bottleneck: Bottleneck,
-    /// What each part could serve.
+    /// Requests per second that each part could serve.
     pub limits: Limits,
     /// Highest rate whose 95th percentile is within the target; nothing if there is none.
     pub within_target: Option<Point>,

@@ -54,7 +54,7 @@ impl Service {
 pub struct Pause {
     /// Seconds from one pause to the next.
     pub every_s: f64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub length_s: f64,
 }
 
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
             Service::Exponential(mean) => (0..taken).map(|_| self.random.exponential(mean)).sum(),
         };
         self.now_s += service_s;
-        // What comes meanwhile counts as being there before these leave.
+        // Requests that come meanwhile count as being there before these leave.
         self.admit(self.now_s);
         self.count_area(self.now_s);
         self.answered += taken as u64;

@@ -171,7 +171,7 @@ impl Histories {
     }
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 #[derive(Debug)]
 struct Shared {
     ended: AtomicBool,

@@ -102,7 +102,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
     options: Options,
     keys: Keys,

@@ -20,7 +20,7 @@ const DELETES: u64 = 32;
 const HOT: f64 = 0.5;
 const HOT_KEYS: u64 = 4;
 
-/// What became of a write.
+/// Fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Acknowledged,

@@ -89,7 +89,7 @@ pub struct HelloReply {
     pub area_key: u64,
     /// Remote address of its first byte.
     pub area_base: u64,
-    /// Its length; 0: there is none.
+    /// Length; 0: there is none.
     pub area_bytes: u64,
     /// A chunk keeps its bytes for so long after its death.
     pub lease_ns: u64,

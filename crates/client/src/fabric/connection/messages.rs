@@ -34,7 +34,7 @@ impl<T: Transport> Session<T> {
             return Err(SubmitError::Full);
         }
         if record.opcode.writes() {
-            // Its chunk will be another one.
+            // The item will have another chunk.
             state.entries.forget(hash);
         }
         Ok(())

@@ -41,7 +41,7 @@ pub(super) enum Sending {
     Idle,
     /// The endpoint was busy.
     Unposted,
-    /// Its reply is outstanding.
+    /// The reply is outstanding.
     Posted,
 }
 
@@ -221,7 +221,7 @@ impl<T: Transport> Session<T> {
                 self.history = Some(buffer);
                 result.map(drop).map_err(Broken::from)
             }
-            // Of the hello.
+            // The header of the hello.
             _ => result.map(drop).map_err(Broken::from),
         }
     }

@@ -1,4 +1,4 @@
-//! What a connection keeps when its session ends.
+//! State that a connection keeps when its session ends.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What is done because time passes.
+//! Work that is due because time has passed.
 
 use micanite_fabric::Error;
 use micanite_wire::native::{Header, HistoryWriter, Kind};

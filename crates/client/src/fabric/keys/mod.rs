@@ -1,4 +1,4 @@
-//! What a client knows of keys, by their hashes.
+//! Knowledge of a client about keys, by their hashes.
 //!
 //! | file | contents |
 //! |---|---|

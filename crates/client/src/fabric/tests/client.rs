@@ -13,7 +13,7 @@ use crate::operation::{Completion, Operation, Outcome};
 /// Time that passes with each poll.
 const STEP_NS: u64 = 10_000;
 
-/// What came of an operation.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     pub outcome: Outcome,

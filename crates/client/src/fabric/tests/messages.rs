@@ -105,7 +105,7 @@ fn lost_replies_do_not_execute_twice() {
     let got = client.wait(increment);
     assert_eq!((got.outcome, got.number, got.resent), (Outcome::Ok, 2, true));
     assert!(client.wait(get).resent);
-    // What was not sent is not resent.
+    // Requests that were not sent are not resent.
     let got = client.wait(later);
     assert_eq!((got.number, got.resent), (12, false));
     let counters = client.pool.counters();

@@ -48,7 +48,7 @@ fn gets_return_what_was_the_newest_meanwhile() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
         let mut client = Client::new(1, &FabricOptions::default());
-        // Of each key, the last number that was written for certain.
+        // The last number that was written for certain, by key.
         let mut newest: HashMap<u64, u64> = HashMap::new();
         let mut open: HashMap<u64, (u64, u64)> = HashMap::new();
         let mut next = 1;

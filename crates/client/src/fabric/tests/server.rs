@@ -155,7 +155,7 @@ impl FakeServer {
         }
         self.sessions += 1;
         let geometry = self.area.geometry();
-        // What is in front of the pages is shorter than one.
+        // The bytes in front of the pages are fewer than those of a page.
         let pages = geometry.bytes() / geometry.page_bytes();
         let body = HelloReply {
             session: self.sessions << 8,

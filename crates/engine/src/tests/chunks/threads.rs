@@ -40,7 +40,7 @@ struct Progress {
     accepted: AtomicU64,
 }
 
-/// What a thread knows of a key.
+/// Knowledge of a thread about a key.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// Stamp that it wrote last; 0: it has deleted the item, or missed it.

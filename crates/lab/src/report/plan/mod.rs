@@ -42,7 +42,7 @@ const CASES: [Case; 3] = [
 const LAWS: [(&str, &str); 2] = [("uniform", "0"), ("zipf:0.99", "0.99")];
 const GET: &str = "95";
 
-/// What is compared: throughput, and the 95th percentile at half of it.
+/// Compared quantity: throughput, or the 95th percentile at half of it.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     throughput: f64,

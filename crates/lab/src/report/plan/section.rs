@@ -1,4 +1,4 @@
-//! What `micanite plan` predicts beside what is measured.
+//! Predictions of `micanite plan` beside measurements.
 
 use micanite_workload::figure::{
     Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series, short,

@@ -237,8 +237,8 @@ options! {
         fabric_cache = size(1, 0, 1 << 46);
         /// How copies leave it: lru, fifo
         fabric_policy = of(Kind::Choice(&["lru", "fifo"]), "POLICY").default("lru");
-        /// Whether a set of a cached item by such a client changes the copy alone for a while, or the item
-        /// as well: back, through [default: through for stores, --image and --kernel-get, else back]
+        /// Sets of a cached item by such a client: back changes the copy alone for a while, through the item
+        /// as well [default: through for stores, --image and --kernel-get, else back]
         fabric_write = of(Kind::Choice(&["back", "through"]), "MODE");
         /// Seconds for which the buffer of a client that went stays registered, for the next one; a client
         /// that is silent for so long has gone

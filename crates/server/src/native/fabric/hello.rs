@@ -22,7 +22,7 @@ use crate::session::Context;
 const SESSION_ZEROS: u64 = 3;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What is said to a client that is not let in.
+/// Answer to a client that is not let in.
 enum Refusal {
     Status(Status),
     /// Nothing.
@@ -120,7 +120,7 @@ impl FabricPort {
                     self.settle(place, shared);
                 }
                 if let Err(status) = self.admit(peer, &hello, &reply, shared, now_ms) {
-                    // Its own place comes back in a moment, and it says hello again.
+                    // The client's place comes back in a moment, and the client says hello again.
                     if self.is_going(|client| client.nonce == hello.nonce) {
                         return Err(Refusal::Silent);
                     }

@@ -308,7 +308,7 @@ impl FabricPort {
             }
         }
         round.finish();
-        // What is left waits for the next round.
+        // The other requests wait for the next round.
         for (place, ..) in due.drain(taken..).rev() {
             let generation = self.clients[place as usize].generation;
             self.arrived.push_front(Arrival { place, generation });

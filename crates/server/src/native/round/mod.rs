@@ -123,7 +123,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 self.answer_directory(header, datagram, source);
                 Taken::Done
             }
-            // Of a kind that servers send, or for fabrics only.
+            // Servers send this kind, or it is for fabrics only.
             _ => {
                 self.counters.not_ours.add(1);
                 Taken::Done

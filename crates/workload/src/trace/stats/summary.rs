@@ -5,7 +5,7 @@ use super::gather::{Question, gather};
 use super::groups::ALL;
 use crate::trace::{Failure, Operation, Reader};
 
-/// What a trace tells of its load.
+/// Summary of a trace's load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Requests.
