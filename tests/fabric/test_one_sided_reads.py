@@ -3,15 +3,14 @@ not outdated: `micanite-test-tools one-sided`."""
 
 import json
 import os
-import subprocess
 
 import pytest
 
-from harness.failures import Hang, WrongValue, nothing_wrong
+from harness.failures import WrongValue, nothing_wrong
 from harness.native.endpoint import FabricServer
 from harness.poll import until
 from harness.server import free_port
-from harness.tools.programs import tools
+from harness.tools.programs import Tool
 
 # MICANITE_ONE_SIDED_READS: as many in each case (make soak).
 READS = int(os.environ.get("MICANITE_ONE_SIDED_READS", "2000"))
@@ -20,7 +19,7 @@ DEADLINE_S = 240 + READS // 500
 SMALL = ("-m", 64, "--fabric-cache", "8m")
 
 
-class Readers:
+class Readers(Tool):
     """The clients at work, until they have read enough."""
 
     def __init__(self, server, *options):
@@ -29,32 +28,11 @@ class Readers:
             "--tcp", f"127.0.0.1:{server.port}", "--fabric", f"fabric://{place}?provider={provider}",
             "--reads", READS, "--seconds", DEADLINE_S, "--flush-every", READS // 4, *options
         ]  # fmt: skip
-        self.process = subprocess.Popen(
-            [tools(), "one-sided", *map(str, words)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.runs():
-            self.process.kill()
-        self.process.communicate()
-
-    def runs(self):
-        """Returns whether they still read."""
-        return self.process.poll() is None
+        super().__init__("one-sided", *words)
 
     def report(self):
         """Returns what was counted; no value may be wrong."""
-        try:
-            said, wrong = self.process.communicate(timeout=DEADLINE_S + 60)
-        except subprocess.TimeoutExpired as error:
-            raise Hang(f"the readers do not end: {error}") from error
+        said, wrong = self.ended(DEADLINE_S + 60)
         report = json.loads(said) if said else {"wrong": 0}
         nothing_wrong(report["wrong"])
         if self.process.returncode != 0:

@@ -5,13 +5,13 @@ import contextlib
 import json
 import subprocess
 
-from harness.failures import Hang, WrongValue
-from harness.tools.programs import tools
+from harness.failures import WrongValue
+from harness.tools.programs import Tool
 
 DEADLINE_S = 120
 
 
-class Clients:
+class Clients(Tool):
     """The clients at work. Use it with `with`; `report` waits for their end."""
 
     def __init__(self, *ports, killed=(), commands=False, **options):
@@ -20,27 +20,10 @@ class Clients:
         words += ["--commands"] if commands else []
         for name, value in options.items():
             option = f"--{name.replace('_', '-')}"
-            words += [option] if value is True else [option, str(value)]
+            words += [option] if value is True else [option, value]
         self.seconds = float(options.get("seconds", 2))
-        self.process = subprocess.Popen(
-            [tools(), "linearizability", *words],
-            stdin=subprocess.PIPE if commands else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.runs():
-            self.process.kill()
-        self.process.communicate()
-
-    def runs(self):
-        """Returns whether the process still runs."""
-        return self.process.poll() is None
+        stdin = subprocess.PIPE if commands else subprocess.DEVNULL
+        super().__init__("linearizability", *words, stdin=stdin)
 
     def command(self, word):
         """Gives a command, and waits until it is noted."""
@@ -57,10 +40,7 @@ class Clients:
 
     def report(self):
         """Returns what was counted; every history must be linearizable."""
-        try:
-            said, wrong = self.process.communicate(timeout=self.seconds + DEADLINE_S)
-        except subprocess.TimeoutExpired as error:
-            raise Hang(f"the clients do not end: {error}") from error
+        said, wrong = self.ended(self.seconds + DEADLINE_S)
         if self.process.returncode != 0:
             raise WrongValue(f"{wrong}{said}")
         return json.loads(said)

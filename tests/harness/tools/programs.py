@@ -7,6 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from harness.failures import Hang
 from harness.server import PROJECT
 
 END_S = 20
@@ -80,14 +81,13 @@ class Relay:
         self.counters = json.loads(said)
 
 
-class Increments:
-    """`micanite-test-tools increments` at work; `report` waits for its end."""
+class Tool:
+    """A command of `micanite-test-tools` at work. Use it with `with`, which ends it."""
 
-    def __init__(self, address, **options):
-        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    def __init__(self, *words, stdin=subprocess.DEVNULL):
         self.process = subprocess.Popen(
-            [tools(), "increments", "--server", address, *words],
-            stdin=subprocess.DEVNULL,
+            [tools(), *map(str, words)],
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -105,9 +105,24 @@ class Increments:
         """Returns whether the process still runs."""
         return self.process.poll() is None
 
+    def ended(self, deadline_s):
+        """Waits for its end; returns what it said, and what it said of errors."""
+        try:
+            return self.process.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired as error:
+            raise Hang(f"micanite-test-tools does not end: {error}") from error
+
+
+class Increments(Tool):
+    """`micanite-test-tools increments` at work; `report` waits for its end."""
+
+    def __init__(self, address, **options):
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        super().__init__("increments", "--server", address, *words)
+
     def report(self, deadline_s):
         """Returns the report of the increments; every number must be exact."""
-        said, wrong = self.process.communicate(timeout=deadline_s)
+        said, wrong = self.ended(deadline_s)
         assert self.process.returncode == 0, f"{wrong}{said}"
         report = json.loads(said)
         assert (report["unknown"], report["failed"], report["wrong_sums"]) == (0, 0, 0), report
