@@ -25,7 +25,9 @@ mod tests;
 pub use directory::{
     CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, PartitionAccess, PartitionEntry,
 };
-pub use entries::{Access, ChunkEntry, History, HistoryWriter, PushWriter, Pushes};
+pub use entries::{
+    Access, ChunkEntry, History, HistoryWriter, List, ListItem, ListWriter, PushWriter, Pushes,
+};
 pub use header::{Header, HeaderError, Kind};
 pub use hello::{HELLO_BYTES_MAX, Hello, HelloReply};
 pub use opcode::Opcode;

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use micanite_fabric::{Buffer, Peer};
-use micanite_wire::native::{ChunkEntry, Header, Pushes};
+use micanite_wire::native::{ChunkEntry, Header, ListItem};
 
 /// Room for a push, and for a history.
 pub const LIST_BYTES: usize = 8 << 10;
 /// Entries of one push. A client that has as many need not wait for the time of the next push.
-pub const ENTRIES_MAX: usize = (LIST_BYTES - Header::BYTES) / Pushes::ENTRY_BYTES;
+pub const ENTRIES_MAX: usize = (LIST_BYTES - Header::BYTES) / ChunkEntry::BYTES;
 /// Entries that wait for pushes.
 pub const RING_ENTRIES_MAX: usize = 4 * ENTRIES_MAX;
 

@@ -286,7 +286,7 @@ proptest! {
         let mut writer = PushWriter::new(&mut message);
         let taken = entries.iter().take_while(|entry| writer.push(entry).is_ok()).count();
         prop_assert_eq!(usize::from(writer.count()), taken);
-        prop_assert_eq!(taken, entries.len().min((room - Header::BYTES) / Pushes::ENTRY_BYTES));
+        prop_assert_eq!(taken, entries.len().min((room - Header::BYTES) / ChunkEntry::BYTES));
         let length = writer.finish(&push);
         let read = Header::read(&message).unwrap();
         prop_assert_eq!(read, Header { count: taken as u16, ..push });
@@ -298,7 +298,7 @@ proptest! {
         message.fill(before);
         let mut writer = HistoryWriter::new(&mut message);
         let taken = accesses.iter().take_while(|access| writer.push(access).is_ok()).count();
-        prop_assert_eq!(taken, accesses.len().min((room - Header::BYTES) / History::ACCESS_BYTES));
+        prop_assert_eq!(taken, accesses.len().min((room - Header::BYTES) / Access::BYTES));
         let length = writer.finish(&history);
         let read = Header::read(&message).unwrap();
         prop_assert_eq!(read, Header { count: taken as u16, ..history });
