@@ -4,17 +4,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::*;
 use crate::tests::area::attach;
+use crate::tests::threads::{change_a_route, operations};
 
 const THREADS: usize = 3;
 const KEYS: u64 = 24;
 const ROUTES_MIN: u64 = 200;
 /// Short, so that slow reads are refused, and chunks are used again.
 const THREADS_LEASE_NS: u64 = 200_000;
-
-fn operations() -> u64 {
-    let operations = std::env::var("MICANITE_STRESS_OPERATIONS");
-    operations.map_or(10_000_000, |operations| operations.parse().unwrap()) / 20
-}
 
 fn name(key: u64) -> Vec<u8> {
     format!("hot-key-{key}").into_bytes()
@@ -56,9 +52,10 @@ fn hammer(client: &mut Client, thread: u64, progress: &Progress) {
     let cache = client.cache();
     let mut random = Random(thread + 1);
     let mut known = vec![Known::default(); KEYS as usize];
+    let operations = operations() / 20 / THREADS as u64;
     let mut accepted = 0;
     for stamp in 1.. {
-        if stamp > operations() / THREADS as u64 && progress.changes.load(Ordering::Relaxed) >= ROUTES_MIN {
+        if stamp > operations && progress.changes.load(Ordering::Relaxed) >= ROUTES_MIN {
             break;
         }
         let drawn = random.next();
@@ -129,14 +126,8 @@ fn hammer(client: &mut Client, thread: u64, progress: &Progress) {
 
 /// Changes routes until all threads have finished.
 fn change_routes(cache: &Cache, progress: &Progress) {
-    let partitions = cache.layout().partitions;
     while progress.left.load(Ordering::Acquire) > 0 {
-        let changes = progress.changes.fetch_add(1, Ordering::Relaxed) + 1;
-        let drawn = changes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let access = [Access::Erew, Access::Crew, Access::Crcw][(drawn >> 60) as usize % 3];
-        let route = Route { access, owner: (drawn >> 50) as usize % THREADS };
-        cache.set_route((drawn >> 40) as usize % partitions, route).unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        change_a_route(cache, &progress.changes, THREADS);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use super::{change_a_route, operations};
 use crate::tests::support::*;
 use crate::*;
 
@@ -10,11 +11,6 @@ const THREADS: usize = 4;
 const CHANGES_MIN: u64 = 1000;
 /// Runs that share the operations of a cache: every policy, and two with several partitions.
 const CACHE_RUNS: u64 = Eviction::ALL.len() as u64 + 2;
-
-/// Returns the operations of all threads together: `make soak` sets more.
-fn operations() -> u64 {
-    std::env::var("MICANITE_STRESS_OPERATIONS").map_or(10_000_000, |operations| operations.parse().unwrap())
-}
 
 /// Returns a value. Each word holds its key and a stamp. The length varies with the stamp, and some
 /// values are copied outside of the lock.
@@ -107,14 +103,8 @@ fn hammer(client: &mut Client, thread: u64, progress: &Progress) {
 
 /// Switches and moves until all threads have finished.
 fn switch(cache: &Cache, progress: &Progress) {
-    let partitions = cache.layout().partitions;
     while progress.left.load(Ordering::Acquire) > 0 {
-        let changes = progress.changes.fetch_add(1, Ordering::Relaxed) + 1;
-        let drawn = changes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let access = [Access::Erew, Access::Crew, Access::Crcw][(drawn >> 60) as usize % 3];
-        let route = Route { access, owner: (drawn >> 50) as usize % THREADS };
-        cache.set_route((drawn >> 40) as usize % partitions, route).unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        change_a_route(cache, &progress.changes, THREADS);
     }
 }
 
