@@ -4,7 +4,7 @@ use micanite_chunks::layout::{HEADER_BYTES, RECORD_BYTES};
 use micanite_chunks::reader::{Accepted, Read, Refusal, Wanted, accept};
 use micanite_fabric::Error;
 use micanite_wire::hash::KeyHash;
-use micanite_wire::native::Opcode;
+use micanite_wire::native::{Opcode, Request};
 
 use super::session::Session;
 use super::state::{State, end};
@@ -12,7 +12,7 @@ use super::{Broken, Context, token};
 use crate::driver::{SubmitError, request};
 use crate::fabric::batch::Record;
 use crate::fabric::options::Reads;
-use crate::fabric::reads::{Bits, Step};
+use crate::fabric::reads::{Bits, Slot, Step};
 use crate::fabric::transport::{Refused, Transport};
 use crate::operation::{Completion, Operation, Outcome};
 
@@ -271,9 +271,7 @@ impl<T: Transport> Session<T> {
     fn ask(&mut self, number: usize, state: &mut State) {
         let slot = self.reads.slot(number);
         state.entries.forget_version(slot.hash, slot.entry.version);
-        let mut request = request(&Operation::get(slot.key()), slot.hash, 0);
-        request.wants_entry = true;
-        let record = Record::new(slot.token, &request, slot.deadline_at);
+        let (record, request) = message_of(slot);
         let value_bytes = state.value_bytes as usize;
         if self.filling.push(record, &request, value_bytes).is_err() {
             state.wait(record, &request, 0);
@@ -321,9 +319,7 @@ impl<T: Transport> Session<T> {
         debug_assert!(context.options.reads != Reads::TwoSided || self.reads.awaited().next().is_none());
         for number in self.reads.awaited() {
             let slot = self.reads.slot(number);
-            let mut request = request(&Operation::get(slot.key()), slot.hash, 0);
-            request.wants_entry = true;
-            let record = Record::new(slot.token, &request, slot.deadline_at);
+            let (record, request) = message_of(slot);
             state.wait(record, &request, 0);
         }
     }
@@ -332,6 +328,13 @@ impl<T: Transport> Session<T> {
     pub(super) fn reads_entries(&self, state: &State) -> bool {
         self.facts.area.is_some() && state.entries.len() > 0
     }
+}
+
+/// Returns the request that asks for the item of a read, and its entry.
+fn message_of<B>(slot: &Slot<B>) -> (Record, Request<'_>) {
+    let mut request = request(&Operation::get(slot.key()), slot.hash, 0);
+    request.wants_entry = true;
+    (Record::new(slot.token, &request, slot.deadline_at), request)
 }
 
 /// Returns the completion of a get that has found its item.
