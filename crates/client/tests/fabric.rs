@@ -2,14 +2,15 @@
 #![cfg(feature = "libfabric")]
 
 mod common;
+#[path = "../../server/tests/counting/mod.rs"]
+mod counting;
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use common::Server;
 use micanite_client::{
-    Builder, CasOutcome, Client, Error, FabricLink, FabricOptions, FabricUrl, Operation, Options, Outcome,
-    Reads,
+    Builder, Client, Error, FabricLink, FabricOptions, FabricUrl, Opcode, Operation, Options, Outcome, Reads,
 };
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -27,6 +28,7 @@ macro_rules! over {
         $(over!($module, $provider,
             every_call_works
             known_items_are_read_one_sided
+            one_sided_gets_allocate_nothing
             values_are_as_long_as_the_server_allows
             all_clients_see_what_one_has_written
             many_at_once
@@ -127,37 +129,7 @@ fn every_call_works(provider: &str) -> Result<(), Error> {
     let server = Fabric::start(provider, "");
     for reads in [Reads::InnerCache, Reads::TwoSided] {
         let mut client = server.connect(reads)?;
-        client.noop()?;
-        assert_eq!(client.get(b"a")?, None);
-        client.set(b"a", b"value", 7, 0)?;
-        for _ in 0..3 {
-            let found = client.get(b"a")?.unwrap();
-            assert_eq!((&found.bytes[..], found.flags, found.cas), (&b"value"[..], 7, None));
-        }
-        assert!(!client.add(b"a", b"other", 0, 0)?);
-        assert!(client.add(b"b", b"other", 0, 0)?);
-        assert!(client.replace(b"b", b"5", 0, 0)?);
-        assert!(!client.replace(b"c", b"5", 0, 0)?);
-        assert_eq!(client.get(b"b")?.unwrap().bytes, b"5");
-        assert_eq!(client.increment(b"b", 37)?, Some(42));
-        assert_eq!(client.get(b"b")?.unwrap().bytes, b"42");
-        assert_eq!(client.decrement(b"b", 100)?, Some(0));
-        // It keeps its length, as in memcached.
-        assert_eq!(client.get(b"b")?.unwrap().bytes, b"0 ");
-        assert_eq!(client.increment(b"c", 1)?, None);
-        assert!(matches!(client.increment(b"a", 1), Err(Error::NotANumber)));
-        assert!(client.append(b"a", b">")? && client.prepend(b"a", b"<")?);
-        assert_eq!(client.get(b"a")?.unwrap().bytes, b"<value>");
-        let unique = client.gets(b"a")?.unwrap().cas.unwrap();
-        assert_eq!(client.cas(b"a", b"new", unique, (0, 0))?, CasOutcome::Stored);
-        assert_eq!(client.cas(b"a", b"new", unique, (0, 0))?, CasOutcome::Exists);
-        assert_eq!(client.cas(b"c", b"new", unique, (0, 0))?, CasOutcome::NotFound);
-        assert!(client.touch(b"a", 1000)? && !client.touch(b"c", 1000)?);
-        assert_eq!(client.get_and_touch(b"a", 0)?.unwrap().bytes, b"new");
-        assert_eq!(client.get(b"a")?.unwrap().bytes, b"new");
-        assert!(client.delete(b"a")? && !client.delete(b"a")? && client.delete(b"b")?);
-        assert_eq!(client.get(b"a")?, None);
-        assert!(matches!(client.get(&[b'k'; 251]), Err(Error::BadKey)));
+        common::every_call_works(&mut client)?;
         let counters = client.fabric_link().unwrap().counters();
         assert_eq!((counters.bogus, counters.entries_bogus), (0, 0));
     }
@@ -181,6 +153,37 @@ fn known_items_are_read_one_sided(provider: &str) -> Result<(), Error> {
         client.noop()?;
         assert!(started.elapsed() < DEADLINE, "no push");
     }
+    Ok(())
+}
+
+/// Proves that one-sided gets do not call the allocator once their slots have buffers.
+fn one_sided_gets_allocate_nothing(provider: &str) -> Result<(), Error> {
+    let server = Fabric::start(provider, "");
+    let urls = [FabricUrl::parse(&server.url)?];
+    let options = FabricOptions { deadline_ns: DEADLINE_NS, ..FabricOptions::default() };
+    let mut link = FabricLink::connect(&urls, &options)?;
+    let mut run = |operation: &Operation<'_>, until_one_sided: u64| {
+        let started = Instant::now();
+        let goal = link.counters().gets_one_sided + until_one_sided;
+        let before = counting::calls();
+        while link.counters().gets_one_sided < goal {
+            assert!(started.elapsed() < DEADLINE, "{link:?}");
+            let _ = link.submit(link.now_ns(), operation, 7);
+            while link.pending() > 0 {
+                let polled =
+                    link.poll(link.now_ns(), |completion| assert_eq!(completion.outcome, Outcome::Ok));
+                assert!(polled.is_ok());
+            }
+            if operation.opcode == Opcode::Set {
+                break;
+            }
+        }
+        counting::calls() - before
+    };
+    let _ = run(&Operation::set(b"key", b"value"), 1);
+    let get = Operation::get(b"key");
+    let _ = run(&get, 1000);
+    assert_eq!(run(&get, 1000), 0);
     Ok(())
 }
 
