@@ -23,6 +23,7 @@ use crate::cache::layout::Layout;
 use crate::cache::stats::Stats;
 use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
+use crate::index::tags::Level;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
 use crate::partition::Partition;
 use crate::partition::chunks::Chunks;
@@ -62,6 +63,9 @@ pub struct Cache {
     /// The second of a scheduled flush, 0 = none. It stays until that flush is done.
     pub(crate) flush_due_s: AtomicU32,
     pub(crate) prefetch_on: AtomicBool,
+    /// The secret of all partitions.
+    pub(crate) secret: Secret,
+    pub(crate) level: Level,
 }
 
 impl std::fmt::Debug for Cache {
@@ -165,6 +169,8 @@ impl Cache {
             generation: AtomicU64::new(0),
             flush_due_s: AtomicU32::new(0),
             prefetch_on: AtomicBool::new(true),
+            secret: partitions[0].layout.secret,
+            level: Level::of_this_processor(),
             partitions,
         }
     }

@@ -6,7 +6,7 @@
 
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
-use super::entry::Entry;
+use super::entry::{Entry, match_tags_by};
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
 use crate::region::{Region, Word};
 
@@ -37,6 +37,26 @@ impl<'a> Bucket<'a> {
     pub fn entries(self) -> [u64; BUCKET_ENTRIES] {
         let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
         std::array::from_fn(|slot| words[1 + slot].load(Ordering::Relaxed))
+    }
+
+    /// Returns the entries that carry `tag`: bit i for entry i.
+    #[inline(always)]
+    pub fn matches(self, tag: u64) -> u32 {
+        let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
+        match_tags_by(|slot| words[1 + slot].load(Ordering::Relaxed), tag)
+    }
+
+    /// Returns the bytes of the bucket, the version first.
+    ///
+    /// # Safety
+    /// Nobody writes the bucket while the result lives.
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "one instruction loads what nobody writes")]
+    pub unsafe fn plain_bytes(self) -> &'a [u8; 8 * BUCKET_WORDS] {
+        // SAFETY: the contract of this function.
+        let bytes = unsafe { self.region.plain_bytes(8 * self.first_word, 8 * BUCKET_WORDS) };
+        bytes.first_chunk().unwrap_or(&[0; 8 * BUCKET_WORDS])
     }
 
     /// Returns the word of the region that holds an entry.
@@ -88,15 +108,28 @@ impl<'a> Bucket<'a> {
     /// Runs `change` with the version odd. Only the writer of the partition may call it.
     #[inline(always)]
     pub fn write<R>(self, change: impl FnOnce() -> R) -> R {
-        let before = self.version().load(Ordering::Relaxed);
-        debug_assert!(before & 1 == 0, "two writers in one bucket");
-        self.version().store(next(before), Ordering::Relaxed);
-        fence(Ordering::Release);
+        self.begin();
         let result = change();
         // The chain may have changed meanwhile.
-        let odd = self.version().load(Ordering::Relaxed);
-        self.version().store(next(odd), Ordering::Release);
+        self.end(self.version().load(Ordering::Relaxed));
         result
+    }
+
+    /// Makes the version odd, and returns it with the chain. Only the writer of the partition may call it.
+    #[inline(always)]
+    pub fn begin(self) -> u64 {
+        let before = self.version().load(Ordering::Relaxed);
+        debug_assert!(before & 1 == 0, "two writers in one bucket");
+        let odd = next(before);
+        self.version().store(odd, Ordering::Relaxed);
+        fence(Ordering::Release);
+        odd
+    }
+
+    /// Makes the version even again, after [`Self::begin`] or a change of the chain since.
+    #[inline(always)]
+    pub fn end(self, odd: u64) {
+        self.version().store(next(odd), Ordering::Release);
     }
 
     /// Makes the version even if a writer was killed while it was odd.

@@ -1,7 +1,7 @@
 //! An index entry, one word: tag, an unused bit, dirty, log, offset.
 
 use crate::index::hash::TAG_BITS;
-use crate::limits::OFFSET_BITS;
+use crate::limits::{BUCKET_ENTRIES, OFFSET_BITS};
 
 const TAG_SHIFT: u32 = 48;
 const LOG_SHIFT: u32 = OFFSET_BITS;
@@ -67,15 +67,22 @@ impl Entry {
 
 const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64 && TAG_BITS + TAG_SHIFT == 64);
 
-/// Returns the entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry
-/// i. Branch-free. Zero entries never match, because a tag is never zero.
+/// Returns the entries that carry `tag`: bit i for entry i. Zero entries never match, because a tag is
+/// never zero. No branch, and no array that would have to be stored first: the compiler turns each entry
+/// into a load, a comparison and an addition with carry.
+#[inline(always)]
+pub(crate) fn match_tags_by(entry: impl Fn(usize) -> u64, tag: u64) -> u32 {
+    let wanted = tag << TAG_SHIFT;
+    (0..BUCKET_ENTRIES).rev().fold(0, |matches: u32, slot| {
+        let differs = entry(slot) ^ wanted;
+        matches + matches + u32::from(differs < 1 << TAG_SHIFT)
+    })
+}
+
+/// Returns the entries of a copied bucket that carry `tag`, like [`match_tags_by`].
 #[inline]
-pub(crate) fn match_tags(entries: &[u64; 7], tag: u64) -> u32 {
-    let mut matches = 0;
-    for (slot, entry) in entries.iter().enumerate() {
-        matches |= u32::from(Entry(*entry).has_tag(tag)) << slot;
-    }
-    matches
+pub(crate) fn match_tags(entries: &[u64; BUCKET_ENTRIES], tag: u64) -> u32 {
+    match_tags_by(|slot| entries[slot], tag)
 }
 
 #[cfg(test)]

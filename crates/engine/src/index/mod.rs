@@ -5,5 +5,6 @@
 pub(crate) mod bucket;
 pub(crate) mod entry;
 pub(crate) mod hash;
+pub(crate) mod tags;
 pub(crate) mod visits;
 pub(crate) mod walkers;

@@ -208,6 +208,27 @@ impl Header {
         self.0 >> 63 == 1
     }
 
+    /// Returns whether this is the header of a whole item without state, and with a key of this length.
+    #[inline(always)]
+    pub const fn is_stateless(self, key_bytes: usize) -> bool {
+        const KEY: u64 = 0xff << KEY_SHIFT;
+        let looked_at = KEY | BUSY | STATE | 1 << 63;
+        key_bytes <= KEY_BYTES_MAX && self.0 & looked_at == (key_bytes as u64) << KEY_SHIFT
+    }
+
+    /// Returns the header of the item with a value of another length in the same space, not requested yet,
+    /// if it fits.
+    #[inline(always)]
+    pub const fn with_value_bytes(self, value_bytes: usize) -> Option<Self> {
+        const KEPT: u64 = (1 << UNITS_BITS) - 1 | 0xff << KEY_SHIFT | META | CAS | STATE | HEAP;
+        let used = 8 * self.key_word() + self.key_bytes() + value_bytes;
+        let space = self.units() as usize * 8;
+        if used > space || space - used > SLACK_BYTES_MAX {
+            return None;
+        }
+        Some(Self(self.0 & KEPT | ((space - used) as u64) << SLACK_SHIFT))
+    }
+
     /// Returns the word of the key, counted from the header.
     #[inline]
     pub const fn key_word(self) -> usize {

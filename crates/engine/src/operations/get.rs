@@ -2,21 +2,37 @@
 
 use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::Hint;
-use crate::writer::{Found, Writer};
+use crate::writer::{FactItem, Found, Writer};
 
 impl Writer<'_> {
-    /// Gets an item that was prefetched.
+    /// Gets an item whose hint is a fact ([`Hint::is_fact`]): the usual item of the usual owner. Returns
+    /// whether the sink had room; `None` if something needs a closer look, and nothing has happened.
     #[inline(always)]
     pub fn get_hinted<S: ReplySink>(
         &self,
-        (index, request): (usize, &HashedRequest<'_>),
+        (index, key): (usize, &[u8]),
         hint: &Hint<'_>,
         sink: &mut S,
-    ) -> bool {
-        match self.find_hinted(hint, request.key) {
-            Some(found) => self.reply((index, request), &found, false, sink),
-            None => self.get((index, request), false, sink),
+    ) -> Option<bool> {
+        self.keep_hints();
+        if hint.entry == 0 {
+            sink.finish(index, Outcome::NotFound);
+            return Some(true);
         }
+        let FactItem { header, flags } = self.item_of_fact(hint, key)?;
+        let value_bytes = header.value_bytes()?;
+        let Some(target) = sink.reserve(index, ValueMeta { flags, cas: 0, value_bytes }) else {
+            return Some(false);
+        };
+        let position = hint.position;
+        self.copy_value((position + header.key_word()) * 8 + key.len(), &mut target[..value_bytes]);
+        let frequency = header.frequency();
+        let counted = self.frequency_after(frequency);
+        if frequency != counted || !header.is_fetched() {
+            self.set_header(position, header.with_frequency(counted).with_fetched(true));
+        }
+        sink.finish(index, Outcome::Hit);
+        Some(true)
     }
 
     /// Gets an item. Returns whether the sink had room for the value; if not, nothing has happened.
@@ -56,7 +72,7 @@ impl Writer<'_> {
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
-        self.copy_value(found, &mut target[..value_bytes]);
+        self.copy_value(found.value_at(), &mut target[..value_bytes]);
         self.note_found(request.hash, request.key, found);
         sink.finish(index, Outcome::Hit);
         true
@@ -79,17 +95,18 @@ impl Writer<'_> {
         }
     }
 
+    /// Copies a value that begins at a byte of the region.
     #[inline(always)]
-    pub(super) fn copy_value(&self, found: &Found, target: &mut [u8]) {
+    pub(super) fn copy_value(&self, first_byte: usize, target: &mut [u8]) {
         #[cfg(not(any(loom, miri)))]
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
-            let value = unsafe { self.partition.region.plain_bytes(found.value_at(), target.len()) };
+            let value = unsafe { self.partition.region.plain_bytes(first_byte, target.len()) };
             copy(value, target);
         }
         #[cfg(any(loom, miri))]
-        self.partition.region.copy_out(found.value_at(), target);
+        self.partition.region.copy_out(first_byte, target);
     }
 }
 

@@ -136,7 +136,7 @@ impl Writer<'_> {
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
-        self.copy_value(found, &mut target[..item.value_bytes]);
+        self.copy_value(found.value_at(), &mut target[..item.value_bytes]);
         true
     }
 

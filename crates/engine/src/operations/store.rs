@@ -2,6 +2,7 @@
 
 use micanite_memory::sync::yield_now;
 
+use crate::index::bucket::Bucket;
 use crate::limits::BUSY_ROUNDS_MAX;
 use crate::log::item::Expiry;
 use crate::operations::request::{Condition, HashedRequest, Outcome};
@@ -9,7 +10,18 @@ use crate::partition::{Hint, Partition};
 use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
+    /// Overwrites an item whose hint is a fact ([`Hint::is_fact`]): the usual set of an item that exists.
+    /// Returns false if something needs a closer look, and nothing has happened.
     #[inline(always)]
+    pub fn overwrite_hinted(&self, key: &[u8], hint: &Hint<'_>, value: &[u8], meta: (u32, Expiry)) -> bool {
+        self.keep_hints();
+        let bucket = Bucket::at(&self.partition.region, hint.bucket);
+        let item = self.item_of_fact(hint, key);
+        item.is_some_and(|item| self.overwrite_at(bucket, (hint.position, item.header), value, meta))
+    }
+
+    /// Stores a value. The hint may be of no use.
+    #[inline]
     pub fn store(
         &self,
         request: &HashedRequest<'_>,
@@ -18,10 +30,10 @@ impl Writer<'_> {
         value: &[u8],
         meta: (u32, Expiry),
     ) -> Outcome {
-        // The most frequent case by far, kept in registers.
         if let (Some(found), Condition::Always) = (self.find_hinted(hint, request.key), condition)
             && self.overwrite(request.hash, &found, value, meta)
         {
+            self.keep_hints();
             return Outcome::Stored;
         }
         self.store_checked(request, condition, value, meta)

@@ -3,8 +3,8 @@
 use micanite_memory::sync::Ordering;
 
 use crate::index::bucket::Bucket;
-use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
+use crate::index::tags::Tags;
 use crate::limits::BUCKET_WORDS;
 use crate::partition::Partition;
 use crate::region::Field;
@@ -17,30 +17,37 @@ pub(crate) struct Hint<'a> {
     pub partition: &'a Partition,
     /// Hash of the key within its partition.
     pub hash: IndexHash,
+    /// First word of the main bucket of the key.
+    pub bucket: usize,
     /// Word of the first entry with the tag; 0 = there was none.
     pub slot: usize,
     /// The entry; 0 = it led nowhere.
     pub entry: u64,
     /// Position of its item.
     pub position: usize,
-    /// Tails of the logs at that time.
-    pub tails: u64,
+    /// Changes of the partition at that time, if the worker is its exclusive owner and nothing there needs
+    /// a closer look: as long as there is no other, the hint is a fact. Otherwise [`UNSURE`].
+    pub changes: u64,
 }
+
+/// More changes than a partition ever has.
+pub(crate) const UNSURE: u64 = u64::MAX;
 
 impl<'a> Hint<'a> {
     /// Makes the hint that nothing was found.
     #[inline]
     pub const fn nothing(partition: &'a Partition, hash: IndexHash) -> Self {
-        Self { partition, hash, slot: 0, entry: 0, position: 0, tails: 0 }
+        Self { partition, hash, bucket: 0, slot: 0, entry: 0, position: 0, changes: UNSURE }
     }
 
-    /// Makes the hint that a spare bucket has to be searched: its number, without an entry.
-    #[inline]
-    const fn chained(partition: &'a Partition, hash: IndexHash, number: u64) -> Self {
-        Self { position: number as usize + 1, ..Self::nothing(partition, hash) }
+    /// Returns whether nothing in the partition has changed since, so that the hint is a fact. Only for
+    /// the batch of the hint, and the exclusive owner.
+    #[inline(always)]
+    pub fn is_fact(&self) -> bool {
+        self.changes == self.partition.changes.load(Ordering::Relaxed)
     }
 
-    /// Returns the spare bucket to search.
+    /// Returns the spare bucket to search, if nothing was found in the buckets before it.
     #[inline]
     pub const fn spare(&self) -> Option<u64> {
         if self.slot == 0 && self.position != 0 { Some(self.position as u64 - 1) } else { None }
@@ -68,36 +75,47 @@ impl Partition {
         self.item_words.store(words.max(3), Ordering::Relaxed);
     }
 
-    /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
-    /// this one has the tag. `bucket` is in the cache.
+    /// Begins to load the main bucket of a key.
     #[inline(always)]
-    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint<'_> {
-        let entries = bucket.entries();
-        let matches = crate::index::entry::match_tags(&entries, hash.tag());
+    pub fn prefetch_bucket(&self, hash: IndexHash) -> Hint<'_> {
+        let bucket = self.bucket(hash);
+        bucket.prefetch();
+        Hint { bucket: bucket.first_word, ..Hint::nothing(self, hash) }
+    }
+
+    /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
+    /// this one has the tag. `bucket` is in the cache. `changes` is [`Hint::changes`] of what is found.
+    #[inline(always)]
+    pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>, changes: u64) {
+        (hint.slot, hint.position, hint.changes) = (0, 0, UNSURE);
+        let matches = T::matches(bucket, hint.hash.tag(), changes != UNSURE);
         if matches == 0 {
-            return match bucket.next_spare().filter(|_| !bucket.is_being_written()) {
+            match bucket.next_spare() {
+                _ if bucket.is_being_written() => {}
                 Some(number) => {
-                    let word = self.layout.spare_bucket_word(number);
-                    self.region.prefetch(word);
-                    Hint::chained(self, hash, number)
+                    self.region.prefetch(self.layout.spare_bucket_word(number));
+                    hint.position = number as usize + 1;
                 }
-                None => Hint::nothing(self, hash),
-            };
+                None => hint.changes = changes,
+            }
+            return;
         }
         let slot = matches.trailing_zeros() as usize;
-        let entry = Entry(entries[slot]);
-        let tails = self.tails();
+        let entry = bucket.entry(slot);
         let Some(place) = self.place(entry) else {
-            return Hint::nothing(self, hash);
+            return;
         };
         self.prefetch_span(place.position);
-        Hint {
-            partition: self,
-            hash,
-            slot: bucket.slot_word(slot),
-            entry: entry.0,
-            position: place.position,
-            tails,
-        }
+        hint.slot = bucket.slot_word(slot);
+        hint.entry = entry.0;
+        hint.position = place.position;
+        hint.changes = if entry.is_dirty() { UNSURE } else { changes };
+    }
+
+    /// Returns [`Hint::changes`] for hints of the exclusive owner.
+    #[inline(always)]
+    pub fn changes_seen(&self) -> u64 {
+        let is_plain = self.get(Field::Namespaces) | self.get(Field::FlushStamp) == 0 && !self.moves_on_get;
+        if is_plain { self.changes.load(Ordering::Relaxed) } else { UNSURE }
     }
 }

@@ -3,6 +3,7 @@
 mod accesses;
 mod flush;
 pub(crate) mod pipeline;
+mod prefetch;
 mod simple;
 mod upkeep;
 
@@ -21,6 +22,7 @@ use crate::reader::walk::{Visitor, Walk, Walked};
 use crate::reader::{PlainGet, Read};
 use crate::region::copy_budget;
 use crate::worker::pipeline::{Own, Share};
+use crate::worker::prefetch::{Hints, prefetch};
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.
@@ -189,22 +191,31 @@ impl Worker {
         let cache = &*self.cache;
         cache.epochs.enter(self.number);
         cache.mailboxes.serve(self.number);
-        let prefetched;
-        let mut hints: &[Hint<'_>] = &[];
+        let mut hints = Hints::new();
         if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
-            prefetched = pipeline::prefetch(cache, batch);
-            hints = &prefetched;
+            prefetch(cache, self.number, batch, &mut hints);
         }
         let outer = copy_budget::replace(self.turn_left_bytes);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let known = hints.get(executed);
+            if let Some(hint) = known
+                && let Some(had_room) =
+                    pipeline::execute_hinted(cache, (executed, request), hint, now_s, sink)
+            {
+                self.count(hint.partition);
+                if !had_room {
+                    break;
+                }
+                executed += 1;
+                continue;
+            }
             let partition = known.map_or_else(|| cache.partition(request.hash), |hint| hint.partition);
             let mut permission = partition.route.permission(self.number);
             if permission == Permission::Wait {
                 permission = self.wait(partition);
                 // Another owner may have written meanwhile.
-                hints = &[];
+                hints.clear();
             }
             let unknown;
             let hint = match hints.get(executed) {

@@ -10,9 +10,7 @@ use std::ops::ControlFlow;
 use micanite_memory::sync::yield_now;
 
 use crate::cache::Cache;
-use crate::index::bucket::Bucket;
-use crate::index::hash::IndexHash;
-use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
+use crate::limits::{BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::log::item::Expiry;
 use crate::operations::meta::{MetaArithmetic, MetaGet};
 use crate::operations::request::{Condition, HashedRequest, Operation, Outcome, ReplySink, Request};
@@ -20,9 +18,6 @@ use crate::operations::{Described, Side, store_long};
 use crate::partition::{Hint, Partition};
 use crate::reader::{GetOptions, PlainGet, Read};
 use crate::writer::Writer;
-
-/// Results of prefetching, for each request.
-pub(crate) type Hints<'a> = [Hint<'a>; BATCH_REQUESTS_MAX];
 
 /// Access to a partition; the loop is compiled for each kind.
 pub(crate) trait Mode {
@@ -72,7 +67,7 @@ fn get<M: Mode, S: ReplySink>(
     sink: &mut S,
 ) -> bool {
     if !M::SHARED {
-        return M::writer(hint.partition, now_s).get_hinted(request, hint, sink);
+        return M::writer(hint.partition, now_s).get(request, false, sink);
     }
     let read = read_shared(request, &PlainGet, hint.partition, now_s, sink);
     read.unwrap_or_else(|| M::writer(hint.partition, now_s).get(request, false, sink))
@@ -124,35 +119,36 @@ fn read_shared<G: GetOptions, S: ReplySink>(
     }
 }
 
-/// Prefetches the memory that a batch will need, and records where each item was seen.
-#[inline]
-pub(super) fn prefetch<'a>(cache: &'a Cache, batch: &[Request<'_>]) -> Hints<'a> {
-    let mut hints = [Hint::nothing(&cache.partitions[0], IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
-    for (request, hint) in batch.iter().zip(hints.iter_mut()) {
-        let partition = cache.partition(request.hash);
-        hint.partition = partition;
-        hint.hash = partition.index_hash(request.hash);
-        let bucket = partition.bucket(hint.hash);
-        bucket.prefetch();
-        hint.slot = bucket.first_word;
+/// Executes a get, or a set of an item that exists, whose hint is a fact. Returns whether the sink had room;
+/// `None` if the request needs a closer look.
+#[inline(always)]
+pub(super) fn execute_hinted<S: ReplySink>(
+    cache: &Cache,
+    (index, request): (usize, &Request<'_>),
+    hint: &Hint<'_>,
+    now_s: u32,
+    sink: &mut S,
+) -> Option<bool> {
+    if !hint.is_fact() {
+        return None;
     }
-    let mut chained = 0u64;
-    for (index, hint) in hints[..batch.len()].iter_mut().enumerate() {
-        let bucket = Bucket::at(&hint.partition.region, hint.slot);
-        *hint = hint.partition.prefetch_item(bucket, hint.hash);
-        chained |= u64::from(hint.spare().is_some()) << index;
-    }
-    while chained != 0 {
-        let hint = &mut hints[chained.trailing_zeros() as usize];
-        chained &= chained - 1;
-        let partition = hint.partition;
-        if let Some(number) = hint.spare()
-            && number < partition.layout.spares(partition.buckets())
-        {
-            *hint = partition.prefetch_item(partition.spare_bucket(number), hint.hash);
+    // Only hints of the exclusive owner are facts, and only within their batch.
+    match request.operation {
+        Operation::Get { cas: false } => {
+            Own::writer(hint.partition, now_s).get_hinted((index, request.key), hint, sink)
         }
+        Operation::Store { condition: Condition::Always, value, flags, expiry }
+            if value.len() <= cache.value_bytes_max() =>
+        {
+            let writer = Own::writer(hint.partition, now_s);
+            let stored = writer.overwrite_hinted(request.key, hint, value, (flags, expiry));
+            stored.then(|| {
+                sink.finish(index, Outcome::Stored);
+                true
+            })
+        }
+        _ => None,
     }
-    hints
 }
 
 /// Executes one request; returns whether the sink had room for its reply.

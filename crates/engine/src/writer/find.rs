@@ -7,9 +7,16 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::visits;
 use crate::log::LogKind;
+use crate::log::item::{Expiry, Header, unpack_meta};
 use crate::partition::{Hint, Place};
 use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
+
+/// An item that a hint led to.
+pub(crate) struct FactItem {
+    pub header: Header,
+    pub flags: u32,
+}
 
 impl Writer<'_> {
     /// Returns the item of a key, with its value in the data memory. Removes one that has expired or
@@ -38,6 +45,27 @@ impl Writer<'_> {
         Some(found)
     }
 
+    /// Returns the item of a hint that is a fact ([`Hint::is_fact`]), if it is the key's, whole, without
+    /// state, and has not expired.
+    #[inline(always)]
+    pub fn item_of_fact(&self, hint: &Hint<'_>, key: &[u8]) -> Option<FactItem> {
+        let (p, position) = (self.partition, hint.position);
+        if hint.entry == 0 {
+            return None;
+        }
+        let header = p.header(position);
+        if !header.is_stateless(key.len()) || !p.has_room(position, header) {
+            return None;
+        }
+        header.value_bytes()?;
+        if !p.region.equals(position + header.key_word(), key) {
+            return None;
+        }
+        let meta = if header.has_meta() { p.word(position + 1).load(Relaxed) } else { 0 };
+        let (expiry_s, flags) = unpack_meta(meta);
+        (!Expiry(expiry_s).has_passed(self.now_s)).then_some(FactItem { header, flags })
+    }
+
     /// Returns the item of a key whose entry was seen a moment ago, if it is still there, is the
     /// key's and needs no closer look. The hint is of this batch, and since the batch began only
     /// the owner, or holders of the lock, have written.
@@ -45,26 +73,29 @@ impl Writer<'_> {
     pub fn find_hinted(&self, hint: &Hint<'_>, key: &[u8]) -> Option<Found> {
         let p = self.partition;
         let entry = Entry(hint.entry);
-        if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry || entry.is_dirty() {
+        if hint.entry == 0 {
             return None;
         }
-        let place = if self.shared || hint.tails != p.tails() {
-            p.place(entry)?
-        } else {
-            // No tail has moved, so no head has, and the item is where it was.
+        let is_fact = hint.is_fact();
+        let place = if is_fact {
             let log = LogKind::of(entry.log());
             let offset = match p.is_store() {
                 true => hint.position as u64,
                 false => p.log(log).offset(entry)?,
             };
             Place { log, offset, position: hint.position }
+        } else {
+            if p.word(hint.slot).load(Relaxed) != hint.entry || entry.is_dirty() {
+                return None;
+            }
+            p.place(entry)?
         };
         let header = p.header(place.position);
         let same = header.key_bytes() == key.len()
             && !header.is_busy()
             && p.holds(place.position, header)
             && p.region.equals(place.position + header.key_word(), key);
-        if !same || p.get(Field::Namespaces) != 0 || p.is_flushed_from_store(&place, header) {
+        if !same || !is_fact && (p.get(Field::Namespaces) != 0 || p.is_flushed_from_store(&place, header)) {
             return None;
         }
         let found = self.found_of(hint.slot, place, header);

@@ -17,7 +17,6 @@ mod reserve;
 mod samples;
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -29,6 +28,7 @@ use crate::log::item::{Expiry, Header, Shape, State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::region::Field;
 
+pub(crate) use find::FactItem;
 pub(crate) use item::{NewItem, Part};
 pub(crate) use reserve::Reservation;
 
@@ -38,13 +38,18 @@ pub(crate) struct Writer<'a> {
     pub now_s: u32,
     /// True if other threads write this partition, too, under its lock.
     pub shared: bool,
-    /// Not `Sync`: one thread at a time uses a writer, and the chunk table with it.
-    of_one_thread: PhantomData<Cell<()>>,
+    /// True if hints hold as before: this writer has moved no item, and no entry. (The cell also makes the
+    /// writer not `Sync`: one thread at a time uses it, and the chunk table with it.)
+    keeps_hints: Cell<bool>,
 }
 
 impl Drop for Writer<'_> {
     #[inline]
     fn drop(&mut self) {
+        if !self.keeps_hints.get() {
+            let changes = &self.partition.changes;
+            changes.store(changes.load(Relaxed) + 1, Relaxed);
+        }
         if self.shared {
             self.partition.lock.unlock();
         }
@@ -103,7 +108,13 @@ pub(crate) enum Refusal {
 impl<'a> Writer<'a> {
     #[inline]
     pub fn new(partition: &'a Partition, shared: bool, now_s: u32) -> Self {
-        Self { partition, now_s, shared, of_one_thread: PhantomData }
+        Self { partition, now_s, shared, keeps_hints: Cell::new(false) }
+    }
+
+    /// Promises that this writer has moved no item and no entry, and will not.
+    #[inline(always)]
+    pub fn keep_hints(&self) {
+        self.keeps_hints.set(true);
     }
 
     /// Returns the item at a place, whether the index leads to it or not.

@@ -3,56 +3,61 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
+use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
 use crate::limits::LONG_VALUE_BYTES;
-use crate::log::item::{Expiry, Shape, pack_meta};
+use crate::log::item::{Expiry, Header, pack_meta};
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
+    /// Writes a value into the space of a found item ([`Self::overwrite_at`]), if it is not due to move to
+    /// the tail.
+    #[inline]
+    pub fn overwrite(&self, hash: IndexHash, found: &Found, value: &[u8], meta: (u32, Expiry)) -> bool {
+        let bucket = self.partition.bucket(hash);
+        !self.is_due_to_move(found)
+            && self.overwrite_at(bucket, (found.place.position, found.header), value, meta)
+    }
+
     /// Writes a value into the space of an item, if it may stay there: it fits, no client knows its
-    /// CAS value, it has no state, it is not due to move to the tail, and its old value need not
-    /// survive a kill.
+    /// CAS value, it has no state, and its old value need not survive a kill. `bucket` is the main bucket
+    /// of the key.
     #[inline(always)]
-    pub fn overwrite(
+    pub fn overwrite_at(
         &self,
-        hash: IndexHash,
-        found: &Found,
+        bucket: Bucket<'_>,
+        (position, old): (usize, Header),
         value: &[u8],
         (flags, expiry): (u32, Expiry),
     ) -> bool {
         let p = self.partition;
-        let old = found.header;
         let meta = flags != 0 || expiry != Expiry::NEVER;
         let long = self.shared && value.len() >= LONG_VALUE_BYTES;
         let fixed = old.cas_given() || old.has_state() || meta && !old.has_meta();
-        if p.layout.is_kept_store() || fixed || long || self.is_due_to_move(found) {
+        if p.layout.is_kept_store() || fixed || long {
             return false;
         }
-        let shape = Shape { value_bytes: value.len(), ..found.shape(old.has_cas()) };
-        let Some(header) = shape.header_in(old.units()) else {
+        let Some(header) = old.with_value_bytes(value.len()) else {
             return false;
         };
-        let header = header
-            .with_frequency(self.frequency_after(old.frequency()))
-            .with_heap_bits_of(p.header(found.place.position));
-        self.kill_chunk(found.place.position);
-        p.bucket(hash).write(|| {
-            // Busy until the value is whole, for a process that recovers the image after a kill.
-            self.set_header(found.place.position, header.with_busy());
-            fence(Release);
-            if shape.meta {
-                p.word(found.place.position + 1).store(pack_meta(expiry.0, flags), Relaxed);
-            }
-            if p.is_store() {
-                let stamp = p.get(Field::Stamp) + 1;
-                p.set(Field::Stamp, stamp);
-                let word = found.place.position + header.key_word() - 1;
-                p.word(word).store(stamp, Relaxed);
-            }
-            p.region.copy_in(found.value_at(), value);
-            self.set_header(found.place.position, header);
-        });
+        let header = header.with_frequency(self.frequency_after(old.frequency()));
+        self.kill_chunk(position);
+        let change = bucket.begin();
+        // Busy until the value is whole, for a process that recovers the image after a kill.
+        self.set_header(position, header.with_busy());
+        fence(Release);
+        if header.has_meta() {
+            p.word(position + 1).store(pack_meta(expiry.0, flags), Relaxed);
+        }
+        if p.is_store() {
+            let stamp = p.get(Field::Stamp) + 1;
+            p.set(Field::Stamp, stamp);
+            p.word(position + header.key_word() - 1).store(stamp, Relaxed);
+        }
+        p.region.copy_in((position + header.key_word()) * 8 + header.key_bytes(), value);
+        self.set_header(position, header);
+        bucket.end(change);
         self.note_expiry(expiry);
         p.add(Field::ItemsOverwritten, 1);
         true
