@@ -224,7 +224,7 @@ impl Cache {
             let placed = entries.filter(|entry| {
                 let place = partition.place(crate::index::entry::Entry(*entry));
                 place.is_some_and(|place| {
-                    !partition.is_flushed_from_store(&place, partition.header(place.position))
+                    !partition.is_flushed_from_store(place.position, partition.header(place.position))
                 })
             });
             placed.count() as u64

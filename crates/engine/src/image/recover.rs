@@ -173,13 +173,13 @@ impl Recovery<'_> {
                 for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
                     if let Some(place) = p.place(entry) {
                         let header = p.header(place.position);
-                        stamp = stamp.max(p.stamp(&place, header));
+                        stamp = stamp.max(p.stamp(place.position, header));
                         if p.is_in_reserve(place.position) {
                             waiting = Some(self.writer.found_at(bucket.slot_word(slot), place));
                         } else if !blocks.insert(place.position) {
                             return None;
                         }
-                        if !p.is_flushed_from_store(&place, header) {
+                        if !p.is_flushed_from_store(place.position, header) {
                             items_live += 1;
                             units_live += header.units();
                         }
@@ -256,7 +256,7 @@ impl Recovery<'_> {
         !header.is_busy()
             && !header.is_dead()
             && p.holds(place.position, header)
-            && (!p.is_store() || p.stamp(&place, header) < STAMP_END)
+            && (!p.is_store() || p.stamp(place.position, header) < STAMP_END)
     }
 
     /// Removes entries that dangle, that lead to busy items (`busy`: their positions, in order), or

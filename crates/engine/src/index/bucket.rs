@@ -50,7 +50,7 @@ impl<'a> Bucket<'a> {
     ///
     /// # Safety
     /// Nobody writes the bucket while the result lives.
-    #[cfg(not(any(loom, miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     #[inline(always)]
     #[expect(unsafe_code, reason = "one instruction loads what nobody writes")]
     pub unsafe fn plain_bytes(self) -> &'a [u8; 8 * BUCKET_WORDS] {

@@ -213,7 +213,7 @@ impl Header {
     pub const fn is_stateless(self, key_bytes: usize) -> bool {
         const KEY: u64 = 0xff << KEY_SHIFT;
         let looked_at = KEY | BUSY | STATE | 1 << 63;
-        key_bytes <= KEY_BYTES_MAX && self.0 & looked_at == (key_bytes as u64) << KEY_SHIFT
+        key_bytes.wrapping_sub(1) < KEY_BYTES_MAX && self.0 & looked_at == (key_bytes as u64) << KEY_SHIFT
     }
 
     /// Returns the header of the item with a value of another length in the same space, not requested yet,

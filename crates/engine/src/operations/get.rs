@@ -35,6 +35,20 @@ impl Writer<'_> {
         Some(true)
     }
 
+    /// Gets an item where it was seen, if it is still there, and else where it is.
+    #[inline]
+    pub fn get_seen<S: ReplySink>(
+        &self,
+        (index, request): (usize, &HashedRequest<'_>),
+        hint: &Hint<'_>,
+        sink: &mut S,
+    ) -> bool {
+        match self.find_hinted(hint, request.key) {
+            Some(found) => self.reply((index, request), &found, false, sink),
+            None => self.get((index, request), false, sink),
+        }
+    }
+
     /// Gets an item. Returns whether the sink had room for the value; if not, nothing has happened.
     #[inline(never)]
     pub fn get<S: ReplySink>(
@@ -66,6 +80,9 @@ impl Writer<'_> {
         cas: bool,
         sink: &mut S,
     ) -> bool {
+        if !cas && !self.partition.moves_on_get {
+            self.keep_hints();
+        }
         let value_bytes = found.value_bytes();
         let cas = if cas { self.give_cas(request.hash, found) } else { 0 };
         let meta = ValueMeta { flags: found.flags, cas, value_bytes };

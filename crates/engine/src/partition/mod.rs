@@ -28,7 +28,7 @@ use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
 pub(crate) use geometry::PartitionLayout;
-pub(crate) use prefetch::{Hint, UNSURE};
+pub(crate) use prefetch::{Changes, Hint, UNSURE};
 pub use semantics::Semantics;
 
 use crate::access::lock::Lock;
@@ -55,7 +55,7 @@ pub(crate) struct Partition {
     pub offset_mask: u64,
     /// Changes of this process that can void a hint: of entries, and of the places to which they lead. An
     /// item that is overwritten where it is changes neither.
-    pub changes: AtomicU64,
+    pub changes: Changes,
     /// True if the policy may move an item when it is requested.
     pub moves_on_get: bool,
     /// Advance of the tails for which one more bucket has to be scanned.
@@ -119,7 +119,7 @@ impl Partition {
             region,
             layout,
             offset_mask,
-            changes: AtomicU64::new(0),
+            changes: Changes::new(),
             moves_on_get: layout.policy.reinsert_percent <= 100 && layout.semantics == Semantics::Cache,
             scan_interval_units,
             lock: Lock::new(),

@@ -43,7 +43,7 @@ impl Partition {
     /// before the last flush. (Offsets alone tell of a flush in a cache.)
     #[inline]
     pub fn is_invalid(&self, key: &[u8], place: &Place, header: Header) -> bool {
-        if self.is_flushed_from_store(place, header) {
+        if self.is_flushed_from_store(place.position, header) {
             return true;
         }
         self.get(Field::Namespaces) != 0 && self.is_in_invalid_namespace(key, place, header)
@@ -51,19 +51,18 @@ impl Partition {
 
     /// Returns whether an item is older than the last flush of a store.
     #[inline]
-    pub fn is_flushed_from_store(&self, place: &Place, header: Header) -> bool {
+    pub fn is_flushed_from_store(&self, position: usize, header: Header) -> bool {
         if !self.is_store() {
             return false;
         }
         let flushed = self.get(Field::FlushStamp);
-        flushed != 0 && self.stamp(place, header) <= flushed
+        flushed != 0 && self.stamp(position, header) <= flushed
     }
 
     /// Returns the stamp of the last write to an item of a store.
     #[inline]
-    pub fn stamp(&self, place: &Place, header: Header) -> u64 {
-        let word = place.position + header.key_word() - 1;
-        self.word(word).load(Ordering::Relaxed)
+    pub fn stamp(&self, position: usize, header: Header) -> u64 {
+        self.word(position + header.key_word() - 1).load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -78,7 +77,7 @@ impl Partition {
             return false;
         };
         if self.is_store() {
-            self.stamp(place, header) <= mark.small
+            self.stamp(place.position, header) <= mark.small
         } else {
             match place.log {
                 LogKind::Small => place.offset < mark.small,

@@ -1,6 +1,6 @@
 //! Prefetching of items, and the hints that it leaves.
 
-use micanite_memory::sync::Ordering;
+use micanite_memory::sync::{AtomicU64, Ordering};
 
 use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
@@ -30,6 +30,29 @@ pub(crate) struct Hint<'a> {
     pub changes: u64,
 }
 
+/// Counts what can void hints of the exclusive owner. It has a line of its own: its writer writes it more often
+/// than others may lose what stands beside it.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Changes(AtomicU64);
+
+impl Changes {
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts one. Only the exclusive owner may call it.
+    #[inline(always)]
+    pub fn count(&self) {
+        self.0.store(self.now() + 1, Ordering::Relaxed);
+    }
+}
+
 /// More changes than a partition ever has.
 pub(crate) const UNSURE: u64 = u64::MAX;
 
@@ -44,7 +67,7 @@ impl<'a> Hint<'a> {
     /// the batch of the hint, and the exclusive owner.
     #[inline(always)]
     pub fn is_fact(&self) -> bool {
-        self.changes == self.partition.changes.load(Ordering::Relaxed)
+        self.changes == self.partition.changes.now()
     }
 
     /// Returns the spare bucket to search, if nothing was found in the buckets before it.
@@ -75,47 +98,54 @@ impl Partition {
         self.item_words.store(words.max(3), Ordering::Relaxed);
     }
 
-    /// Begins to load the main bucket of a key.
+    /// Begins to load the main bucket of a key. `changes` is [`Hint::changes`], loaded before: a bucket that
+    /// was chosen while another thread wrote may be the wrong one.
     #[inline(always)]
-    pub fn prefetch_bucket(&self, hash: IndexHash) -> Hint<'_> {
+    pub fn prefetch_bucket(&self, hash: IndexHash, changes: u64) -> Hint<'_> {
         let bucket = self.bucket(hash);
         bucket.prefetch();
-        Hint { bucket: bucket.first_word, ..Hint::nothing(self, hash) }
+        Hint { bucket: bucket.first_word, changes, ..Hint::nothing(self, hash) }
     }
 
     /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
-    /// this one has the tag. `bucket` is in the cache. `changes` is [`Hint::changes`] of what is found.
+    /// this one has the tag. `bucket` is in the cache.
     #[inline(always)]
-    pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>, changes: u64) {
-        (hint.slot, hint.position, hint.changes) = (0, 0, UNSURE);
-        let matches = T::matches(bucket, hint.hash.tag(), changes != UNSURE);
+    pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>) {
+        hint.position = 0;
+        let tag = hint.hash.tag();
+        let matches = T::matches(bucket, tag, hint.changes != UNSURE);
         if matches == 0 {
             match bucket.next_spare() {
-                _ if bucket.is_being_written() => {}
+                _ if bucket.is_being_written() => hint.changes = UNSURE,
                 Some(number) => {
                     self.region.prefetch(self.layout.spare_bucket_word(number));
                     hint.position = number as usize + 1;
                 }
-                None => hint.changes = changes,
+                None => {}
             }
             return;
         }
         let slot = matches.trailing_zeros() as usize;
         let entry = bucket.entry(slot);
-        let Some(place) = self.place(entry) else {
+        let place = self.place(entry);
+        // Another writer may have put another entry there meanwhile.
+        let Some(place) = place.filter(|_| entry.has_tag(tag)) else {
+            hint.changes = UNSURE;
             return;
         };
         self.prefetch_span(place.position);
         hint.slot = bucket.slot_word(slot);
         hint.entry = entry.0;
         hint.position = place.position;
-        hint.changes = if entry.is_dirty() { UNSURE } else { changes };
+        if entry.is_dirty() {
+            hint.changes = UNSURE;
+        }
     }
 
     /// Returns [`Hint::changes`] for hints of the exclusive owner.
     #[inline(always)]
     pub fn changes_seen(&self) -> u64 {
-        let is_plain = self.get(Field::Namespaces) | self.get(Field::FlushStamp) == 0 && !self.moves_on_get;
-        if is_plain { self.changes.load(Ordering::Relaxed) } else { UNSURE }
+        let is_plain = self.get(Field::Namespaces) == 0 && !self.moves_on_get;
+        if is_plain { self.changes.now() } else { UNSURE }
     }
 }

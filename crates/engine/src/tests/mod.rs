@@ -11,6 +11,8 @@ mod damaged;
 #[cfg(not(loom))]
 pub mod fuzz;
 #[cfg(all(test, not(any(loom, miri))))]
+mod hints;
+#[cfg(all(test, not(any(loom, miri))))]
 mod kill;
 #[cfg(all(test, loom))]
 mod loom_models;

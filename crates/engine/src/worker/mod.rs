@@ -196,6 +196,7 @@ impl Worker {
             prefetch(cache, self.number, batch, &mut hints);
         }
         let outer = copy_budget::replace(self.turn_left_bytes);
+        let is_spent = self.is_spent();
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let known = hints.get(executed);
@@ -208,6 +209,9 @@ impl Worker {
                     break;
                 }
                 executed += 1;
+                if is_spent {
+                    break;
+                }
                 continue;
             }
             let partition = known.map_or_else(|| cache.partition(request.hash), |hint| hint.partition);

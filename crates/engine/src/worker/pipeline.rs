@@ -67,7 +67,7 @@ fn get<M: Mode, S: ReplySink>(
     sink: &mut S,
 ) -> bool {
     if !M::SHARED {
-        return M::writer(hint.partition, now_s).get(request, false, sink);
+        return M::writer(hint.partition, now_s).get_seen(request, hint, sink);
     }
     let read = read_shared(request, &PlainGet, hint.partition, now_s, sink);
     read.unwrap_or_else(|| M::writer(hint.partition, now_s).get(request, false, sink))

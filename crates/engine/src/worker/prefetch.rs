@@ -55,14 +55,15 @@ fn prefetch_by<'a, T: Tags>(cache: &'a Cache, worker: usize, batch: &[Request<'_
         IndexHash::hash_lanes(&mut hashes, cache.secret);
         for (hash, request) in hashes.iter().zip(requests) {
             let partition = cache.partition(request.hash);
-            hints.push(partition.prefetch_bucket(IndexHash::of_word(*hash)));
+            let changes = changes_for(partition, worker);
+            hints.push(partition.prefetch_bucket(IndexHash::of_word(*hash), changes));
         }
     }
     let mut chained = 0u64;
     for (index, hint) in hints.iter_mut().enumerate() {
         let partition = hint.partition;
         let bucket = Bucket::at(&partition.region, hint.bucket);
-        partition.prefetch_item::<T>(hint, bucket, changes_for(partition, worker));
+        partition.prefetch_item::<T>(hint, bucket);
         chained |= u64::from(hint.spare().is_some()) << index;
     }
     while chained != 0 {
@@ -73,12 +74,16 @@ fn prefetch_by<'a, T: Tags>(cache: &'a Cache, worker: usize, batch: &[Request<'_
             && number < partition.layout.spares(partition.buckets())
         {
             let bucket = partition.spare_bucket(number);
-            partition.prefetch_item::<T>(hint, bucket, changes_for(partition, worker));
+            partition.prefetch_item::<T>(hint, bucket);
+        }
+        if hint.spare().is_some() {
+            hint.changes = UNSURE;
         }
     }
 }
 
-/// Returns [`Hint::changes`] for the hints of a worker.
+/// Returns [`Hint::changes`] for the hints of a worker, to be loaded before anything else of the partition: a
+/// worker may become the owner while it prefetches, but does not cease to be it.
 #[inline(always)]
 fn changes_for(partition: &Partition, worker: usize) -> u64 {
     match partition.route.permission(worker) {

@@ -61,6 +61,9 @@ impl Writer<'_> {
         if !p.region.equals(position + header.key_word(), key) {
             return None;
         }
+        if p.is_flushed_from_store(position, header) {
+            return None;
+        }
         let meta = if header.has_meta() { p.word(position + 1).load(Relaxed) } else { 0 };
         let (expiry_s, flags) = unpack_meta(meta);
         (!Expiry(expiry_s).has_passed(self.now_s)).then_some(FactItem { header, flags })
@@ -95,7 +98,10 @@ impl Writer<'_> {
             && !header.is_busy()
             && p.holds(place.position, header)
             && p.region.equals(place.position + header.key_word(), key);
-        if !same || !is_fact && (p.get(Field::Namespaces) != 0 || p.is_flushed_from_store(&place, header)) {
+        if !same
+            || !is_fact && p.get(Field::Namespaces) != 0
+            || p.is_flushed_from_store(place.position, header)
+        {
             return None;
         }
         let found = self.found_of(hint.slot, place, header);

@@ -46,12 +46,11 @@ pub(crate) struct Writer<'a> {
 impl Drop for Writer<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.keeps_hints.get() {
-            let changes = &self.partition.changes;
-            changes.store(changes.load(Relaxed) + 1, Relaxed);
-        }
+        // Only the exclusive owner has hints that are facts.
         if self.shared {
             self.partition.lock.unlock();
+        } else if !self.keeps_hints.get() {
+            self.partition.changes.count();
         }
     }
 }
@@ -279,7 +278,7 @@ impl<'a> Writer<'a> {
         if !p.holds(place.position, header) {
             return;
         }
-        let counted = !p.is_flushed_from_store(place, header);
+        let counted = !p.is_flushed_from_store(place.position, header);
         if counted {
             p.subtract(Field::ItemsLive, 1);
             p.subtract(Field::UnitsLive, header.units());

@@ -14,7 +14,7 @@ impl Writer<'_> {
     pub fn is_invalid(&self, found: &Found) -> bool {
         let p = self.partition;
         if p.get(Field::Namespaces) == 0 {
-            return p.is_flushed_from_store(&found.place, found.header);
+            return p.is_flushed_from_store(found.place.position, found.header);
         }
         let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
         let key = p.key_at(found.place.position, &mut buffer);

@@ -106,7 +106,7 @@ pub(super) fn check_accounts(partition: &Partition) {
             let header = partition.header(place.position);
             assert!(!header.is_busy() && !header.is_dead());
             all_units += header.units();
-            if !partition.is_flushed_from_store(&place, header) {
+            if !partition.is_flushed_from_store(place.position, header) {
                 items += 1;
                 units += header.units();
             }

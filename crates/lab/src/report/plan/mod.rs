@@ -47,23 +47,26 @@ const GET: &str = "95";
 struct Figures {
     throughput: f64,
     p95_us: f64,
+    /// Part of the time for which the load generator was busy at half of the throughput: near 1, it is what
+    /// the latency shows.
+    generator_busy: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let (mut report, [server_cpu, client_cpu]) = options.common.begin_servers("plan")?;
     let folder = std::env::temp_dir().join(format!("micanite-plan-{}", std::process::id()));
-    let calibration = folder.join("machine.toml");
-    let done = compare(options, &calibration, [server_cpu, client_cpu], &mut report);
+    let done = compare(options, &folder.join("machine.toml"));
     // It may not have been made.
     let _ = std::fs::remove_dir_all(&folder);
-    done?;
+    let mut report = done?;
     published(options, &mut report)?;
     report.finish()
 }
 
-fn compare(options: &Options, calibration: &Path, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
+fn compare(options: &Options, calibration: &Path) -> Result<Measurement> {
+    // Before this thread is pinned: the calibration places its own server and load generator.
     let words = ["plan", "--calibrate", "--quiet", "--calibration", &calibration.to_string_lossy()];
     call(options, &words)?;
+    let (mut report, cpus) = options.common.begin_servers("plan")?;
     for (law, zipf) in LAWS {
         for (port, name, batch, flags) in CASES {
             let case = format!("{name}, {law}");
@@ -75,7 +78,7 @@ fn compare(options: &Options, calibration: &Path, cpus: [usize; 2], report: &mut
             for _ in 0..options.common.rounds() {
                 measured.push(loaded(options, cpus, flags, law)?);
             }
-            add(report, &case, plan, &measured);
+            add(&mut report, &case, plan, &measured);
         }
         let case = format!("engine, {law}");
         if options.common.wants(&case) {
@@ -85,7 +88,7 @@ fn compare(options: &Options, calibration: &Path, cpus: [usize; 2], report: &mut
             report.value(&case, "throughput, measured", "requests/s", &measured);
         }
     }
-    Ok(())
+    Ok(report)
 }
 
 /// Adds the figures of the paper beside those of the model.
@@ -107,6 +110,8 @@ fn add(report: &mut Measurement, case: &str, plan: Figures, measured: &[Figures]
     report.value(case, "throughput, measured", "requests/s", &of(|figures| figures.throughput));
     report.value(case, "p95 at half load, predicted", "us", &[plan.p95_us]);
     report.value(case, "p95 at half load, measured", "us", &of(|figures| figures.p95_us));
+    let busy_percent = of(|figures| figures.generator_busy * 100.0);
+    report.value(case, "generator busy at half load", "%", &busy_percent);
 }
 
 /// Runs our program; returns its standard output.
@@ -139,7 +144,7 @@ fn predicted(options: &Options, calibration: &Path, [port, batch, zipf]: [&str; 
     let points = plan.pointer("/modes/0/latency").and_then(Value::as_array).ok_or("no latency")?;
     let distance = |point: &Value| (number(point, "/rate").unwrap_or(0.0) / throughput - 0.5).abs();
     let half = points.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")? })
+    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")?, generator_busy: 0.0 })
 }
 
 /// Loads a server: as fast as replies come, then at half of that.
@@ -166,7 +171,9 @@ fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Res
         false => ["--batch", "32", "--connections", "8"].to_vec(),
     };
     half.extend(["--rate", &rate]);
-    Ok(Figures { throughput, p95_us: number(&run(&half)?, "/latency_us/p95")? })
+    let half = run(&half)?;
+    let generator_busy = number(&half, "/generator/busy_ratio")?;
+    Ok(Figures { throughput, p95_us: number(&half, "/latency_us/p95")?, generator_busy })
 }
 
 /// Measures the engine alone, on this core.

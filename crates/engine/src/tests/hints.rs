@@ -1,0 +1,102 @@
+//! Hints of prefetching: when the owner may trust them.
+
+use super::support::*;
+use crate::index::bucket::Bucket;
+use crate::index::hash::IndexHash;
+use crate::index::tags::Scalar;
+use crate::limits::BUCKET_ENTRIES;
+use crate::partition::{Hint, Partition, UNSURE};
+use crate::*;
+
+const KEYS: u64 = 1000;
+
+fn filled(setup: &Setup) -> std::sync::Arc<Cache> {
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    for number in 0..KEYS {
+        assert_eq!(client.set(&number.to_le_bytes(), b"value"), Outcome::Stored);
+    }
+    cache
+}
+
+fn hashes(cache: &Cache) -> impl Iterator<Item = IndexHash> {
+    let partition = &cache.partitions[0];
+    (0..KEYS).map(|number| partition.index_hash(cache.hash(&number.to_le_bytes())))
+}
+
+fn look<'a>(partition: &'a Partition, hint: &mut Hint<'a>) {
+    partition.prefetch_item::<Scalar>(hint, Bucket::at(&partition.region, hint.bucket));
+}
+
+fn one_partition() -> Setup {
+    Setup { data_units: 1 << 15, grows: true, ..Setup::default() }
+}
+
+/// Another owner may split the bucket between the stages, and this worker become the owner then: a miss in the
+/// old bucket was taken for a fact.
+#[test]
+fn a_bucket_chosen_without_permission_proves_no_miss() {
+    let cache = filled(&one_partition());
+    let partition = &cache.partitions[0];
+    let buckets = partition.all_buckets();
+    let (before, after) =
+        (|hash: &IndexHash| hash.bucket(buckets), |hash: &IndexHash| hash.bucket(buckets.grown()));
+    let hash = hashes(&cache).find(|hash| before(hash) != after(hash)).expect("a key that moves");
+    let mut hint = partition.prefetch_bucket(hash, UNSURE);
+    partition.writer(0).grow(0);
+    assert_ne!(partition.bucket(hash).first_word, hint.bucket);
+    look(partition, &mut hint);
+    assert!(!hint.is_fact(), "{hint:?}");
+}
+
+/// A hint is a fact until the owner has moved something, and again for hints made since.
+#[test]
+fn the_owners_changes_void_its_hints() {
+    let cache = filled(&one_partition());
+    let partition = &cache.partitions[0];
+    let hash = hashes(&cache).next().unwrap();
+    let mut hint = partition.prefetch_bucket(hash, partition.changes_seen());
+    look(partition, &mut hint);
+    assert!(hint.is_fact() && hint.entry != 0);
+    let mut client = Client::new(&cache, 0);
+    assert_eq!(client.get(&0u64.to_le_bytes()).as_deref(), Some(&b"value"[..]));
+    let keys: Vec<_> = (0..BUCKET_ENTRIES as u64).map(|number| number.to_le_bytes().to_vec()).collect();
+    assert!(client.ask_all(&keys).iter().all(|reply| reply.outcome == Some(Outcome::Hit)));
+    assert!(hint.is_fact(), "gets move nothing");
+    assert_eq!(client.set(b"another key", b"value"), Outcome::Stored);
+    assert!(!hint.is_fact(), "an insertion may have moved the item");
+}
+
+/// One batch inserts, overwrites, removes and reads the same keys: each request sees those before it.
+#[test]
+fn requests_of_a_batch_see_those_before_them() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let cache = filled(&Setup { semantics, ..one_partition() });
+        let mut client = Client::new(&cache, 0);
+        for round in 0..200u64 {
+            let key = (round * 17 % (2 * KEYS)).to_le_bytes();
+            let get = Operation::Get { cas: false };
+            let set = |value| store(Condition::Always, value, 0, 0);
+            let expected = [
+                (set(b"first"), Outcome::Stored, None),
+                (get, Outcome::Hit, Some(&b"first"[..])),
+                (set(b"2nd"), Outcome::Stored, None),
+                (get, Outcome::Hit, Some(b"2nd")),
+                (Operation::Append { value: b" and a longer one" }, Outcome::Stored, None),
+                (get, Outcome::Hit, Some(b"2nd and a longer one")),
+                (Operation::Delete, Outcome::Deleted, None),
+                (get, Outcome::NotFound, None),
+                (set(b"last"), Outcome::Stored, None),
+                (get, Outcome::Hit, Some(b"last")),
+            ];
+            let hash = cache.hash(&key);
+            let batch = expected.map(|(operation, ..)| Request { hash, key: &key, operation });
+            let mut replies = Replies::default();
+            assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
+            for (reply, (operation, outcome, value)) in replies.0.iter().zip(expected) {
+                assert_eq!(reply.outcome, Some(outcome), "{operation:?}");
+                assert!(value.is_none_or(|value| reply.value == value), "{operation:?}: {reply:?}");
+            }
+        }
+    }
+}
