@@ -220,7 +220,8 @@ impl Header {
     /// if it fits.
     #[inline(always)]
     pub const fn with_value_bytes(self, value_bytes: usize) -> Option<Self> {
-        const KEPT: u64 = (1 << UNITS_BITS) - 1 | 0xff << KEY_SHIFT | META | CAS | STATE | HEAP;
+        const UNITS: u64 = (1 << UNITS_BITS) - 1;
+        const KEPT: u64 = UNITS | 0xff << KEY_SHIFT | META | CAS | STATE | HEAP;
         let used = 8 * self.key_word() + self.key_bytes() + value_bytes;
         let space = self.units() as usize * 8;
         if used > space || space - used > SLACK_BYTES_MAX {

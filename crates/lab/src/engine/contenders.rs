@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, KeyHash, Operation, Outcome, ReplySink, Request,
-    Semantics, ValueMeta, Worker,
+    BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, Semantics,
+    ValueMeta, Worker,
 };
 
 /// Set in an operation: a SET; clear: a GET. The other bits are the item's number.
@@ -160,11 +161,8 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, op
                 values[at] = bytes(*operation);
             }
         }
-        let requests: [Request<'_>; BATCH_REQUESTS_MAX] = std::array::from_fn(|at| {
-            let Some(operation) = chunk.get(at) else {
-                let (hash, key) = (KeyHash(0), keys[at].as_slice());
-                return Request { hash, key, operation: Operation::Get { cas: false } };
-            };
+        let mut requests = ArrayVec::<Request<'_>, BATCH_REQUESTS_MAX>::new();
+        for (at, operation) in chunk.iter().enumerate() {
             let key = keys[at].as_slice();
             let operation = if operation & SET != 0 {
                 let (condition, value) = (Condition::Always, values[at].as_slice());
@@ -172,10 +170,10 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, op
             } else {
                 Operation::Get { cas: false }
             };
-            Request { hash: worker.cache().hash(key), key, operation }
-        });
+            requests.push(Request { hash: worker.cache().hash(key), key, operation });
+        }
         let mut sink = Sink { keys: &keys, value: [0; V], done: Done::default() };
-        worker.execute(&requests[..chunk.len()], 0, &mut sink);
+        worker.execute(&requests, 0, &mut sink);
         total.add(sink.done);
     }
     total
@@ -184,6 +182,8 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, op
 #[cfg(test)]
 mod tests {
     use std::hash::BuildHasher;
+
+    use micanite_engine::KeyHash;
 
     use super::super::peers::{Hashbrown, OneShotXxh3, QuickCache};
     use super::*;
