@@ -6,7 +6,7 @@
 
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
-use super::entry::{Entry, match_tags_by};
+use super::entry::{Entry, match_tags};
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
 use crate::region::{Region, Word};
 
@@ -43,7 +43,7 @@ impl<'a> Bucket<'a> {
     #[inline(always)]
     pub fn matches(self, tag: u64) -> u32 {
         let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
-        match_tags_by(|slot| words[1 + slot].load(Ordering::Relaxed), tag)
+        match_tags(|slot| words[1 + slot].load(Ordering::Relaxed), tag)
     }
 
     /// Returns the bytes of the bucket, the version first.
@@ -63,6 +63,12 @@ impl<'a> Bucket<'a> {
     #[inline]
     pub fn slot_word(self, slot: usize) -> usize {
         self.first_word + 1 + slot
+    }
+
+    /// Returns whether a word of the region is that of an entry of this bucket, without the chain.
+    #[inline(always)]
+    pub fn has_slot(self, word: usize) -> bool {
+        word.wrapping_sub(self.first_word + 1) < BUCKET_ENTRIES
     }
 
     #[inline]

@@ -71,18 +71,12 @@ const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64 && TAG_BITS + TAG_SHI
 /// never zero. No branch, and no array that would have to be stored first: the compiler turns each entry
 /// into a load, a comparison and an addition with carry.
 #[inline(always)]
-pub(crate) fn match_tags_by(entry: impl Fn(usize) -> u64, tag: u64) -> u32 {
+pub(crate) fn match_tags(entry: impl Fn(usize) -> u64, tag: u64) -> u32 {
     let wanted = tag << TAG_SHIFT;
     (0..BUCKET_ENTRIES).rev().fold(0, |matches: u32, slot| {
         let differs = entry(slot) ^ wanted;
         matches + matches + u32::from(differs < 1 << TAG_SHIFT)
     })
-}
-
-/// Returns the entries of a copied bucket that carry `tag`, like [`match_tags_by`].
-#[inline]
-pub(crate) fn match_tags(entries: &[u64; BUCKET_ENTRIES], tag: u64) -> u32 {
-    match_tags_by(|slot| entries[slot], tag)
 }
 
 #[cfg(test)]
@@ -103,7 +97,7 @@ mod tests {
             ]),
             tag in 1u64..5,
         ) {
-            let matches = match_tags(&entries, tag);
+            let matches = match_tags(|slot| entries[slot], tag);
             let slots: Vec<_> = (0..7).filter(|slot| matches >> slot & 1 == 1).collect();
             prop_assert_eq!(slots, match_tags_naive(&entries, tag));
         }

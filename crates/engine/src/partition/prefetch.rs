@@ -3,7 +3,7 @@
 use micanite_memory::sync::{AtomicU64, Ordering};
 
 use crate::index::bucket::Bucket;
-use crate::index::hash::IndexHash;
+use crate::index::hash::{Buckets, IndexHash};
 use crate::index::tags::Tags;
 use crate::limits::BUCKET_WORDS;
 use crate::partition::Partition;
@@ -17,6 +17,8 @@ pub(crate) struct Hint<'a> {
     pub partition: &'a Partition,
     /// Hash of the key within its partition.
     pub hash: IndexHash,
+    /// Number of buckets at that time, packed.
+    pub buckets: u64,
     /// First word of the main bucket of the key.
     pub bucket: usize,
     /// Word of the first entry with the tag; 0 = there was none.
@@ -60,7 +62,7 @@ impl<'a> Hint<'a> {
     /// Makes the hint that nothing was found.
     #[inline]
     pub const fn nothing(partition: &'a Partition, hash: IndexHash) -> Self {
-        Self { partition, hash, bucket: 0, slot: 0, entry: 0, position: 0, changes: UNSURE }
+        Self { partition, hash, buckets: 0, bucket: 0, slot: 0, entry: 0, position: 0, changes: UNSURE }
     }
 
     /// Returns whether nothing in the partition has changed since, so that the hint is a fact. Only for
@@ -102,9 +104,11 @@ impl Partition {
     /// was chosen while another thread wrote may be the wrong one.
     #[inline(always)]
     pub fn prefetch_bucket(&self, hash: IndexHash, changes: u64) -> Hint<'_> {
-        let bucket = self.bucket(hash);
+        let buckets = self.get(Field::Buckets);
+        let number = hash.bucket(Buckets::unpack(self.layout.buckets, buckets));
+        let bucket = self.main_bucket(number as u64);
         bucket.prefetch();
-        Hint { bucket: bucket.first_word, changes, ..Hint::nothing(self, hash) }
+        Hint { buckets, bucket: bucket.first_word, changes, ..Hint::nothing(self, hash) }
     }
 
     /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in

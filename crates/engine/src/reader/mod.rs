@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
-use crate::index::entry::{Entry, match_tags};
+use crate::index::entry::Entry;
 use crate::index::visits;
 use crate::limits::{
     CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_WASTED_MAX,
@@ -22,7 +22,8 @@ use crate::limits::{
 use crate::log::item::{Expiry, unpack_meta};
 use crate::operations::meta::{ItemMeta, MetaGet};
 use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
-use crate::partition::{Partition, Place};
+use crate::partition::{Hint, Partition, Place};
+use crate::region::Field;
 use crate::writer::Found;
 
 /// Result of an optimistic read.
@@ -36,6 +37,15 @@ pub(crate) enum Read {
     Contended,
     /// The request changes the item: only a writer can serve it.
     Changes,
+}
+
+/// Result of one attempt to read.
+enum Attempt {
+    Done(Read),
+    /// The item changed meanwhile. So many bytes were copied in vain.
+    Torn {
+        bytes: usize,
+    },
 }
 
 /// A candidate item, as read, before validation.
@@ -141,35 +151,85 @@ impl Partition {
                 Err(Unread::Dirty) => return Read::Changes,
                 Err(Unread::TooLong) => continue,
             };
-            let item = found.filter(|item| !item.found.expiry.has_passed(now_s));
-            if options.changes(item.as_ref().map(|item| &item.found)) {
-                return Read::Changes;
-            }
-            let Some(Candidate { found, count }) = item else {
-                if bucket.version_is_still(version) {
-                    sink.finish(index, Outcome::NotFound);
-                    return Read::Done { count: false };
-                }
-                continue;
-            };
-            if G::DESCRIBES {
-                sink.describe(index, ItemMeta::of(&found));
-            }
-            if options.value() && !self.copy_racing(index, &found, sink) {
-                return Read::NoRoom;
-            }
-            // The fence of the version check orders the copy before the load of the head too.
-            if bucket.version_is_still(version) && self.is_live(&found.place) {
-                sink.finish(index, Outcome::Hit);
-                let count = (count || self.is_access_unrecorded(&found, now_s)) && options.is_counted();
-                return Read::Done { count };
-            }
-            if options.value() {
-                sink.rollback(index);
-                bytes_wasted += found.value_bytes();
+            match self.reply((index, now_s), options, (bucket, version), found, sink) {
+                Attempt::Done(read) => return read,
+                Attempt::Torn { bytes } => bytes_wasted += bytes,
             }
         }
         Read::Contended
+    }
+
+    /// Reads the item of a hint, like [`Self::read`], where it was seen. Returns `None` if that tells nothing
+    /// about the key, or the item changed meanwhile; nothing has happened then.
+    #[inline(always)]
+    pub fn read_hinted<G: GetOptions, S: ReplySink>(
+        &self,
+        (index, key): (usize, &[u8]),
+        options: &G,
+        hint: &Hint<'_>,
+        now_s: u32,
+        sink: &mut S,
+    ) -> Option<Read> {
+        let entry = Entry(hint.entry);
+        let bucket = Bucket::at(&self.region, hint.bucket);
+        // An entry of a spare bucket may belong to another chain by now.
+        if hint.entry == 0 || entry.is_dirty() || !bucket.has_slot(hint.slot) {
+            return None;
+        }
+        let version = bucket.version_stable()?;
+        // A split changes the number of buckets before it moves entries out of this one.
+        let is_there = self.get(Field::Buckets) == hint.buckets
+            && self.word(hint.slot).load(Ordering::Relaxed) == hint.entry;
+        if !is_there {
+            return None;
+        }
+        // The tails are loaded after the entry: they are at least as new.
+        fence(Ordering::Acquire);
+        let item = self.item_of(self.place(entry)?, key)?;
+        match self.reply((index, now_s), options, (bucket, version), Some(item), sink) {
+            Attempt::Done(read) => Some(read),
+            Attempt::Torn { .. } => None,
+        }
+    }
+
+    /// Replies with a candidate, or that there is none, if it was read between two changes of its bucket.
+    #[inline(always)]
+    fn reply<G: GetOptions, S: ReplySink>(
+        &self,
+        (index, now_s): (usize, u32),
+        options: &G,
+        (bucket, version): (Bucket<'_>, u64),
+        item: Option<Candidate>,
+        sink: &mut S,
+    ) -> Attempt {
+        let item = item.filter(|item| !item.found.expiry.has_passed(now_s));
+        if options.changes(item.as_ref().map(|item| &item.found)) {
+            return Attempt::Done(Read::Changes);
+        }
+        let Some(Candidate { found, count }) = item else {
+            if bucket.version_is_still(version) {
+                sink.finish(index, Outcome::NotFound);
+                return Attempt::Done(Read::Done { count: false });
+            }
+            return Attempt::Torn { bytes: 0 };
+        };
+        if G::DESCRIBES {
+            sink.describe(index, ItemMeta::of(&found));
+        }
+        if options.value() && !self.copy_racing(index, &found, sink) {
+            return Attempt::Done(Read::NoRoom);
+        }
+        // The fence of the version check orders the copy before the load of the head too.
+        if bucket.version_is_still(version) && self.is_live(&found.place) {
+            sink.finish(index, Outcome::Hit);
+            let count = (count || self.is_access_unrecorded(&found, now_s)) && options.is_counted();
+            return Attempt::Done(Read::Done { count });
+        }
+        if options.value() {
+            sink.rollback(index);
+            return Attempt::Torn { bytes: found.value_bytes() };
+        }
+        Attempt::Torn { bytes: 0 }
     }
 
     /// Visits the places of a chain's items concurrently with the writer, until a visit breaks. Returns
@@ -228,12 +288,11 @@ impl Partition {
         let mut keys = 0;
         for _ in 0..CHAIN_BUCKETS_MAX {
             visits::count_bucket();
-            let entries = bucket.entries();
-            // The tails are loaded after the entries: they are at least as new as any of them.
-            fence(Ordering::Acquire);
-            let mut matches = match_tags(&entries, request.hash.tag());
+            let mut matches = bucket.matches(request.hash.tag());
             while matches != 0 {
-                let entry = Entry(entries[matches.trailing_zeros() as usize]);
+                let entry = bucket.entry(matches.trailing_zeros() as usize);
+                // The tails are loaded after the entry: they are at least as new.
+                fence(Ordering::Acquire);
                 matches &= matches - 1;
                 let Some(place) = self.place(entry) else {
                     continue;

@@ -242,7 +242,7 @@ impl Worker {
                 }
                 Permission::Read { owner } => {
                     self.count(partition);
-                    self.read_concurrently((owner, partition), numbered, now_s, sink)
+                    self.read_concurrently(owner, numbered, hint, now_s, sink)
                 }
                 Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
                 Permission::Wait => unreachable!("nobody changes routes during a turn"),
@@ -276,16 +276,27 @@ impl Worker {
     #[inline]
     fn read_concurrently<S: ReplySink + Send>(
         &self,
-        (owner, partition): (usize, &Partition),
+        owner: usize,
         (index, request): (usize, &HashedRequest<'_>),
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
+        let partition = hint.partition;
+        let mut seen = match *request.operation {
+            Operation::Get { cas: false } => {
+                partition.read_hinted((index, request.key), &PlainGet, hint, now_s, sink)
+            }
+            _ => None,
+        };
         for _ in 0..READ_ROUNDS_MAX {
-            let read = match request.operation {
-                Operation::Get { cas: false } => partition.read((index, request), &PlainGet, now_s, sink),
-                Operation::MetaGet(get) => partition.read((index, request), get, now_s, sink),
-                _ => Read::Changes,
+            let read = match (seen.take(), request.operation) {
+                (Some(read), _) => read,
+                (None, Operation::Get { cas: false }) => {
+                    partition.read((index, request), &PlainGet, now_s, sink)
+                }
+                (None, Operation::MetaGet(get)) => partition.read((index, request), get, now_s, sink),
+                (None, _) => Read::Changes,
             };
             match read {
                 Read::Done { count } => {

@@ -69,7 +69,7 @@ fn get<M: Mode, S: ReplySink>(
     if !M::SHARED {
         return M::writer(hint.partition, now_s).get_seen(request, hint, sink);
     }
-    let read = read_shared(request, &PlainGet, hint.partition, now_s, sink);
+    let read = read_shared(request, &PlainGet, hint, now_s, sink);
     read.unwrap_or_else(|| M::writer(hint.partition, now_s).get(request, false, sink))
 }
 
@@ -83,7 +83,7 @@ fn meta_get<M: Mode, S: ReplySink>(
     sink: &mut S,
 ) -> bool {
     if M::SHARED
-        && let Some(had_room) = read_shared(request, get, hint.partition, now_s, sink)
+        && let Some(had_room) = read_shared(request, get, hint, now_s, sink)
     {
         return had_room;
     }
@@ -103,11 +103,13 @@ fn meta_get<M: Mode, S: ReplySink>(
 fn read_shared<G: GetOptions, S: ReplySink>(
     (index, request): (usize, &HashedRequest<'_>),
     options: &G,
-    partition: &Partition,
+    hint: &Hint<'_>,
     now_s: u32,
     sink: &mut S,
 ) -> Option<bool> {
-    match partition.read((index, request), options, now_s, sink) {
+    let partition = hint.partition;
+    let read = partition.read_hinted((index, request.key), options, hint, now_s, sink);
+    match read.unwrap_or_else(|| partition.read((index, request), options, now_s, sink)) {
         Read::Done { count } => {
             if count && let Some(writer) = partition.try_writer(now_s) {
                 writer.note_request(request.hash, request.key);

@@ -4,7 +4,7 @@ use crate::index::hash::IndexHash;
 use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
-use crate::index::entry::{Entry, match_tags};
+use crate::index::entry::Entry;
 use crate::index::visits;
 use crate::log::LogKind;
 use crate::log::item::{Expiry, Header, unpack_meta};
@@ -119,12 +119,11 @@ impl Writer<'_> {
     fn find_in(&self, bucket: Bucket<'_>, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let p = self.partition;
         visits::count_bucket();
-        let entries = bucket.entries();
-        let mut matches = match_tags(&entries, hash.tag());
+        let mut matches = bucket.matches(hash.tag());
         while matches != 0 {
             let slot = matches.trailing_zeros() as usize;
             matches &= matches - 1;
-            let Some(place) = p.place(Entry(entries[slot])) else {
+            let Some(place) = p.place(bucket.entry(slot)) else {
                 continue;
             };
             visits::count_key();
@@ -148,12 +147,11 @@ impl Writer<'_> {
             return None;
         }
         for bucket in p.chain(p.bucket(hash)) {
-            let entries = bucket.entries();
-            let mut matches = match_tags(&entries, hash.tag());
+            let mut matches = bucket.matches(hash.tag());
             while matches != 0 {
                 let slot = matches.trailing_zeros() as usize;
                 matches &= matches - 1;
-                if self.ghost_age(Entry(entries[slot])).is_some() {
+                if self.ghost_age(bucket.entry(slot)).is_some() {
                     return Some(bucket.slot_word(slot));
                 }
             }

@@ -2,7 +2,6 @@
 
 use micanite_memory::sync::Ordering;
 
-use crate::index::entry::{Entry, match_tags};
 use crate::index::hash::IndexHash;
 use crate::partition::samples::PARTS;
 use crate::writer::Writer;
@@ -31,13 +30,12 @@ impl Writer<'_> {
     fn count_sample(&self, hash: IndexHash) {
         let p = self.partition;
         for bucket in p.chain(p.bucket(hash)) {
-            let entries = bucket.entries();
-            let matches = match_tags(&entries, hash.tag());
+            let matches = bucket.matches(hash.tag());
             if matches == 0 {
                 continue;
             }
             let slot = matches.trailing_zeros() as usize;
-            let Some(place) = p.place_of_item(Entry(entries[slot])) else {
+            let Some(place) = p.place_of_item(bucket.entry(slot)) else {
                 continue;
             };
             let found = self.found_at(bucket.slot_word(slot), place);

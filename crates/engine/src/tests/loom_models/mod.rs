@@ -22,6 +22,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use super::support::*;
+use crate::index::bucket::Bucket;
+use crate::index::tags::Scalar;
+use crate::partition::{Hint, UNSURE};
 use crate::reader::Read;
 use crate::*;
 
@@ -101,4 +104,23 @@ fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
 /// Returns the value of a key, if a read beside the writer finds it.
 fn read(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     look(cache, key).flatten()
+}
+
+/// Returns what prefetching for a key without the right to write leaves.
+fn hint_for<'a>(cache: &'a Cache, key: &[u8]) -> Hint<'a> {
+    let hash = cache.hash(key);
+    let partition = cache.partition(hash);
+    let mut hint = partition.prefetch_bucket(partition.index_hash(hash), UNSURE);
+    let bucket = Bucket::at(&partition.region, hint.bucket);
+    partition.prefetch_item::<Scalar>(&mut hint, bucket);
+    hint
+}
+
+/// Reads where the item was seen, without the fallback to a lookup. `None` if that tells nothing.
+fn read_seen(hint: &Hint<'_>, key: &[u8]) -> Option<Vec<u8>> {
+    let mut replies = Replies::default();
+    let plain = crate::reader::PlainGet;
+    let read = hint.partition.read_hinted((0, key), &plain, hint, 0, &mut replies)?;
+    assert!(matches!(read, Read::Done { .. }), "{read:?}");
+    replies.0.pop().map(|reply| reply.value)
 }

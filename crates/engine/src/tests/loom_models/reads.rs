@@ -57,6 +57,65 @@ fn loom_a_read_sees_writes_acknowledged_before_it() {
     });
 }
 
+#[test]
+fn loom_a_read_where_the_item_was_seen_is_whole_beside_an_overwrite_in_place() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"k", &OLD);
+        let reader = spawn(&cache, |cache| {
+            let hint = hint_for(cache, b"k");
+            if let Some(value) = read_seen(&hint, b"k") {
+                assert!(value == OLD || value == NEW, "torn: {value:?}");
+            }
+        });
+        writer.set(b"k", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read_seen(&hint_for(&cache, b"k"), b"k").as_deref(), Some(NEW.as_slice()));
+    });
+}
+
+#[test]
+fn loom_a_read_where_the_item_was_seen_beside_its_eviction_sees_the_item_or_nothing() {
+    model(|| {
+        let cache = tiny(8);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"a", &OLD);
+        writer.set(b"b", &OLD);
+        let reader = spawn(&cache, |cache| {
+            let hint = hint_for(cache, b"a");
+            if let Some(value) = read_seen(&hint, b"a") {
+                assert!(value == OLD, "torn or of another write: {value:?}");
+            }
+        });
+        writer.set(b"c", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read_seen(&hint_for(&cache, b"a"), b"a"), None);
+    });
+}
+
+/// The item moves: the new value does not fit where the old one is.
+#[test]
+fn loom_a_read_where_the_item_was_seen_shows_nothing_older_than_an_acknowledged_write() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"k", b"old");
+        let stored = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let seen = Arc::clone(&stored);
+        let reader = spawn(&cache, move |cache| {
+            let hint = hint_for(cache, b"k");
+            if seen.load(loom::sync::atomic::Ordering::Acquire) {
+                let value = read_seen(&hint, b"k");
+                assert!(value.as_ref().is_none_or(|value| *value == NEW), "{value:?}");
+            }
+        });
+        writer.set(b"k", &NEW);
+        stored.store(true, loom::sync::atomic::Ordering::Release);
+        reader.join().unwrap();
+    });
+}
+
 /// With `try_writer`, because loom cannot tell a spin lock that waits from one that hangs.
 #[test]
 fn loom_two_writers_take_turns() {

@@ -3,7 +3,7 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::bucket::Bucket;
-use crate::index::entry::{Entry, match_tags};
+use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::partition::Place;
@@ -36,7 +36,7 @@ impl Writer<'_> {
     #[inline]
     fn is_full_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
         let buckets = self.partition.chain(bucket);
-        let of_tag = buckets.map(|bucket| match_tags(&bucket.entries(), tag).count_ones());
+        let of_tag = buckets.map(|bucket| bucket.matches(tag).count_ones());
         of_tag.sum::<u32>() as usize >= CHAIN_TAG_ITEMS_MAX && self.has_items_of(bucket, tag)
     }
 
