@@ -208,11 +208,11 @@ impl Header {
         self.0 >> 63 == 1
     }
 
-    /// Returns whether this is the header of a whole item without state, and with a key of this length.
+    /// Returns whether this is the header of a whole, living item without state, and with a key of this length.
     #[inline(always)]
     pub const fn is_stateless(self, key_bytes: usize) -> bool {
         const KEY: u64 = 0xff << KEY_SHIFT;
-        let looked_at = KEY | BUSY | STATE | 1 << 63;
+        let looked_at = KEY | DEAD | BUSY | STATE | 1 << 63;
         key_bytes.wrapping_sub(1) < KEY_BYTES_MAX && self.0 & looked_at == (key_bytes as u64) << KEY_SHIFT
     }
 

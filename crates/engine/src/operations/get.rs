@@ -44,7 +44,12 @@ impl Writer<'_> {
         sink: &mut S,
     ) -> bool {
         match self.find_hinted(hint, request.key) {
-            Some(found) => self.reply((index, request), &found, false, sink),
+            Some(found) => {
+                if !self.partition.moves_on_get {
+                    self.keep_hints();
+                }
+                self.reply((index, request), &found, false, sink)
+            }
             None => self.get((index, request), false, sink),
         }
     }
@@ -80,9 +85,6 @@ impl Writer<'_> {
         cas: bool,
         sink: &mut S,
     ) -> bool {
-        if !cas && !self.partition.moves_on_get {
-            self.keep_hints();
-        }
         let value_bytes = found.value_bytes();
         let cas = if cas { self.give_cas(request.hash, found) } else { 0 };
         let meta = ValueMeta { flags: found.flags, cas, value_bytes };

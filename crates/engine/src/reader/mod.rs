@@ -188,7 +188,10 @@ impl Partition {
         let item = self.item_of(self.place(entry)?, key)?;
         match self.reply((index, now_s), options, (bucket, version), Some(item), sink) {
             Attempt::Done(read) => Some(read),
-            Attempt::Torn { .. } => None,
+            Attempt::Torn { bytes } => {
+                self.read_retries.fetch_add(1, Ordering::Relaxed);
+                (bytes >= READ_BYTES_WASTED_MAX).then_some(Read::Contended)
+            }
         }
     }
 

@@ -59,7 +59,6 @@ fn the_owners_changes_void_its_hints() {
     look(partition, &mut hint);
     assert!(hint.is_fact() && hint.entry != 0);
     let mut client = Client::new(&cache, 0);
-    assert_eq!(client.get(&0u64.to_le_bytes()).as_deref(), Some(&b"value"[..]));
     let keys: Vec<_> = (0..BUCKET_ENTRIES as u64).map(|number| number.to_le_bytes().to_vec()).collect();
     assert!(client.ask_all(&keys).iter().all(|reply| reply.outcome == Some(Outcome::Hit)));
     assert!(hint.is_fact(), "gets move nothing");
@@ -97,6 +96,28 @@ fn requests_of_a_batch_see_those_before_them() {
                 assert_eq!(reply.outcome, Some(outcome), "{operation:?}");
                 assert!(value.is_none_or(|value| reply.value == value), "{operation:?}: {reply:?}");
             }
+        }
+    }
+}
+
+/// A get-and-touch with an expiry in the past returns the value, and removes the item by the same writer: hints of
+/// the item stayed facts, and a set behind it in the batch was lost.
+#[test]
+fn an_item_removed_by_its_own_get_voids_hints() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let cache = filled(&Setup { semantics, ..one_partition() });
+        let mut client = Client::new(&cache, 0);
+        for number in 0..100u64 {
+            let key = number.to_le_bytes();
+            let (hash, last) = (cache.hash(&key), store(Condition::Always, b"again", 0, 0));
+            let past = Operation::GetAndTouch { expiry: Expiry::PAST, cas: false };
+            let get = Operation::Get { cas: false };
+            let batch = [past, get, last].map(|operation| Request { hash, key: &key, operation });
+            let mut replies = Replies::default();
+            assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
+            let outcomes = replies.0.iter().map(|reply| reply.outcome).collect::<Vec<_>>();
+            assert_eq!(outcomes, [Outcome::Hit, Outcome::NotFound, Outcome::Stored].map(Some));
+            assert_eq!(client.get(&key).as_deref(), Some(&b"again"[..]), "{semantics:?}");
         }
     }
 }

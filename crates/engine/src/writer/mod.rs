@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
         Self { partition, now_s, shared, keeps_hints: Cell::new(false) }
     }
 
-    /// Promises that this writer has moved no item and no entry, and will not.
+    /// Promises that this writer has moved no item and no entry, and will not: it is for one request alone.
     #[inline(always)]
     pub fn keep_hints(&self) {
         self.keeps_hints.set(true);
@@ -246,6 +246,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn remove(&self, hash: IndexHash, found: &Found) {
         let bucket = self.partition.bucket(hash);
+        self.keeps_hints.set(false);
         self.kill_chunk(found.place.position);
         bucket.write(|| {
             self.clear_slot(bucket, found.slot);

@@ -18,7 +18,7 @@ pub(crate) struct OwnedRequest {
 pub(crate) enum Action {
     Get { cas: bool },
     GetEntry,
-    GetAndTouch { expiry: Expiry },
+    GetAndTouch { expiry: Expiry, cas: bool },
     Store { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
     StoreEntry { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
     Concatenate { before: bool, more: Vec<u8> },
@@ -36,7 +36,7 @@ impl Action {
         match *self {
             Self::Get { cas } => Operation::Get { cas },
             Self::GetEntry => Operation::GetEntry,
-            Self::GetAndTouch { expiry } => Operation::GetAndTouch { expiry, cas: true },
+            Self::GetAndTouch { expiry, cas } => Operation::GetAndTouch { expiry, cas },
             Self::Store { condition, ref value, flags, expiry } => {
                 Operation::Store { condition, value, flags, expiry }
             }

@@ -45,8 +45,8 @@ impl Model {
         match &request.action {
             Action::Get { cas } => self.check_get(key, reply, *cas),
             Action::GetEntry => self.check_get(key, reply, false),
-            Action::GetAndTouch { expiry } => {
-                self.check_get(key, reply, true);
+            Action::GetAndTouch { expiry, cas } => {
+                self.check_get(key, reply, *cas);
                 self.set_expiry(key, *expiry);
             }
             Action::Store { condition, value, flags, expiry }

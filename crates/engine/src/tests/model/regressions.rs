@@ -19,7 +19,7 @@ fn a_get_and_touch_with_a_past_expiry_returns_the_item_once() {
         let mut model = Model::new(&geometry, 1);
         set(&mut model, 0, 10);
         let expiry = Expiry::PAST;
-        model.ask(0, Action::GetAndTouch { expiry });
+        model.ask(0, Action::GetAndTouch { expiry, cas: true });
         assert_eq!(model.tally().hits, 1);
         model.ask(0, Action::Get { cas: false });
         assert_eq!(model.tally().hits, 1);
