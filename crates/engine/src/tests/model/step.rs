@@ -75,7 +75,7 @@ impl Model {
             0..20 => self.meta_get(extra, expiry),
             20..80 if self.has_area && extra % 4 == 1 => Action::GetEntry,
             20..80 => Action::Get { cas: extra.is_multiple_of(4) },
-            80..88 => Action::GetAndTouch { expiry, cas: extra % 2 == 0 },
+            80..88 => Action::GetAndTouch { expiry, cas: extra.is_multiple_of(2) },
             88..104 => self.meta_store(key, (word.size(), extra), expiry),
             104..168 => {
                 let max = match extra / 16 % 4 {
