@@ -115,7 +115,8 @@ mod tests {
             let region = Region::private(4096).unwrap();
             words.iter().enumerate().for_each(|(at, word)| region.word(8 + at).store(*word, Relaxed));
             let bucket = Bucket::at(&region, 8);
-            let naive = (0..7).filter(|slot| words[slot + 1] >> 48 == tag).fold(0, |all, slot| all | 1 << slot);
+            let carries = |slot: &usize| words[slot + 1] >> 48 == tag;
+            let naive = (0..7).filter(carries).fold(0, |all, slot| all | 1 << slot);
             for is_quiet in [false, true] {
                 prop_assert_eq!(Scalar::matches(bucket, tag, is_quiet), naive);
                 #[cfg(target_arch = "x86_64")]

@@ -208,7 +208,8 @@ impl Header {
         self.0 >> 63 == 1
     }
 
-    /// Returns whether this is the header of a whole, living item without state, and with a key of this length.
+    /// Returns whether this is the header of a whole, living item without state, and with a key of this
+    /// length.
     #[inline(always)]
     pub const fn is_stateless(self, key_bytes: usize) -> bool {
         const KEY: u64 = 0xff << KEY_SHIFT;

@@ -32,8 +32,8 @@ pub(crate) struct Hint<'a> {
     pub changes: u64,
 }
 
-/// Counts what can void hints of the exclusive owner. It has a line of its own: its writer writes it more often
-/// than others may lose what stands beside it.
+/// Counts what can void hints of the exclusive owner. It has a line of its own: its writer writes it more
+/// often than others may lose what stands beside it.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Changes(AtomicU64);

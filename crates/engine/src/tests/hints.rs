@@ -32,8 +32,8 @@ fn one_partition() -> Setup {
     Setup { data_units: 1 << 15, grows: true, ..Setup::default() }
 }
 
-/// Another owner may split the bucket between the stages, and this worker become the owner then: a miss in the
-/// old bucket was taken for a fact.
+/// Another owner may split the bucket between the stages, and this worker become the owner then: a miss in
+/// the old bucket was taken for a fact.
 #[test]
 fn a_bucket_chosen_without_permission_proves_no_miss() {
     let cache = filled(&one_partition());
@@ -100,8 +100,8 @@ fn requests_of_a_batch_see_those_before_them() {
     }
 }
 
-/// A get-and-touch with an expiry in the past returns the value, and removes the item by the same writer: hints of
-/// the item stayed facts, and a set behind it in the batch was lost.
+/// A get-and-touch with an expiry in the past returns the value, and removes the item by the same writer:
+/// hints of the item stayed facts, and a set behind it in the batch was lost.
 #[test]
 fn an_item_removed_by_its_own_get_voids_hints() {
     for semantics in [Semantics::Cache, Semantics::Store] {

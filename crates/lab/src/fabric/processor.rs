@@ -21,8 +21,9 @@ pub(super) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     Ok(())
 }
 
-/// Only GETs, of items that the client knows: what the server's threads use beyond what they use idle. There are
-/// so many that the start of a client, and the second after it in which the worker looks out for more, count little.
+/// Only GETs, of items that the client knows: what the server's threads use beyond what they use idle.
+/// There are so many that the start of a client, and the second after it in which the worker looks out for
+/// more, count little.
 fn measure(options: &Options, provider: &str, case: &str, report: &mut Measurement) -> Result<()> {
     let server = Server::start(&options.binaries.server, provider, options.area_bytes())?;
     let words = |operations: u64| {

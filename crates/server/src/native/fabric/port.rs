@@ -77,8 +77,8 @@ pub struct FabricPort {
     pub(super) maintained_ms: u64,
 }
 
-/// Returns whether a transfer was that of a list, for which nobody waits: a worker that looked out for more of
-/// them would use its CPU for reads that need none of it.
+/// Returns whether a transfer was that of a list, for which nobody waits: a worker that looked out for more
+/// of them would use its CPU for reads that need none of it.
 fn is_of_lists(completion: &Completion) -> bool {
     let token = Token::decode(completion.token);
     token.is_some_and(|token| matches!(token.part, Part::Push | Part::History))
@@ -166,8 +166,8 @@ impl FabricPort {
         !self.unfinished.is_empty() || !self.answers.is_empty() || !self.spare.is_empty()
     }
 
-    /// Takes what has come, and executes it. Returns the number of transfers that have ended, without those of
-    /// lists.
+    /// Takes what has come, and executes it. Returns the number of transfers that have ended, without those
+    /// of lists.
     pub fn round(&mut self, context: &mut Context<'_>, clock: Clock) -> usize {
         let server = context.server;
         let Some(shared) = &server.shared.fabric else {
