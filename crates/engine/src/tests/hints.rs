@@ -28,6 +28,16 @@ fn look<'a>(partition: &'a Partition, hint: &mut Hint<'a>) {
     partition.prefetch_item::<Scalar>(hint, Bucket::at(&partition.region, hint.bucket));
 }
 
+/// Executes operations on one key in one batch.
+fn in_one_batch(client: &mut Client, key: &[u8], operations: &[Operation<'_>]) -> Vec<Reply> {
+    let hash = client.worker.cache().hash(key);
+    let batch: Vec<_> =
+        operations.iter().map(|operation| Request { hash, key, operation: *operation }).collect();
+    let mut replies = Replies::default();
+    assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
+    replies.0
+}
+
 fn one_partition() -> Setup {
     Setup { data_units: 1 << 15, grows: true, ..Setup::default() }
 }
@@ -88,11 +98,8 @@ fn requests_of_a_batch_see_those_before_them() {
                 (set(b"last"), Outcome::Stored, None),
                 (get, Outcome::Hit, Some(b"last")),
             ];
-            let hash = cache.hash(&key);
-            let batch = expected.map(|(operation, ..)| Request { hash, key: &key, operation });
-            let mut replies = Replies::default();
-            assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
-            for (reply, (operation, outcome, value)) in replies.0.iter().zip(expected) {
+            let replies = in_one_batch(&mut client, &key, &expected.map(|(operation, ..)| operation));
+            for (reply, (operation, outcome, value)) in replies.iter().zip(expected) {
                 assert_eq!(reply.outcome, Some(outcome), "{operation:?}");
                 assert!(value.is_none_or(|value| reply.value == value), "{operation:?}: {reply:?}");
             }
@@ -109,13 +116,11 @@ fn an_item_removed_by_its_own_get_voids_hints() {
         let mut client = Client::new(&cache, 0);
         for number in 0..100u64 {
             let key = number.to_le_bytes();
-            let (hash, last) = (cache.hash(&key), store(Condition::Always, b"again", 0, 0));
+            let last = store(Condition::Always, b"again", 0, 0);
             let past = Operation::GetAndTouch { expiry: Expiry::PAST, cas: false };
             let get = Operation::Get { cas: false };
-            let batch = [past, get, last].map(|operation| Request { hash, key: &key, operation });
-            let mut replies = Replies::default();
-            assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
-            let outcomes = replies.0.iter().map(|reply| reply.outcome).collect::<Vec<_>>();
+            let replies = in_one_batch(&mut client, &key, &[past, get, last]);
+            let outcomes = replies.iter().map(|reply| reply.outcome).collect::<Vec<_>>();
             assert_eq!(outcomes, [Outcome::Hit, Outcome::NotFound, Outcome::Stored].map(Some));
             assert_eq!(client.get(&key).as_deref(), Some(&b"again"[..]), "{semantics:?}");
         }

@@ -117,10 +117,15 @@ fn hint_for<'a>(cache: &'a Cache, key: &[u8]) -> Hint<'a> {
 }
 
 /// Reads where the item was seen, without the fallback to a lookup. `None` if that tells nothing.
-fn read_seen(hint: &Hint<'_>, key: &[u8]) -> Option<Vec<u8>> {
+fn read_at(hint: &Hint<'_>, key: &[u8]) -> Option<Vec<u8>> {
     let mut replies = Replies::default();
     let plain = crate::reader::PlainGet;
     let read = hint.partition.read_hinted((0, key), &plain, hint, 0, &mut replies)?;
     assert!(matches!(read, Read::Done { .. }), "{read:?}");
     replies.0.pop().map(|reply| reply.value)
+}
+
+/// Prefetches, then reads where the item was seen.
+fn read_seen(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    read_at(&hint_for(cache, key), key)
 }

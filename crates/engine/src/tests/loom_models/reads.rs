@@ -2,41 +2,58 @@
 
 use super::*;
 
+/// A read beside the writer, by one of two ways.
+type Reading = fn(&Cache, &[u8]) -> Option<Vec<u8>>;
+
+fn overwrite_in_place_beside(read: Reading) {
+    let cache = tiny(64);
+    let mut writer = Client::new(&cache, 0);
+    writer.set(b"k", &OLD);
+    let reader = spawn(&cache, move |cache| {
+        if let Some(value) = read(cache, b"k") {
+            assert!(value == OLD || value == NEW, "torn: {value:?}");
+        }
+    });
+    writer.set(b"k", &NEW);
+    reader.join().unwrap();
+    assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+}
+
 #[test]
 fn loom_a_read_beside_an_overwrite_in_place_sees_the_old_or_the_new_value() {
-    model(|| {
-        let cache = tiny(64);
-        let mut writer = Client::new(&cache, 0);
-        writer.set(b"k", &OLD);
-        let reader = spawn(&cache, |cache| {
-            if let Some(value) = read(cache, b"k") {
-                assert!(value == OLD || value == NEW, "torn: {value:?}");
-            }
-        });
-        writer.set(b"k", &NEW);
-        reader.join().unwrap();
-        assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+    model(|| overwrite_in_place_beside(read));
+}
+
+#[test]
+fn loom_a_read_where_the_item_was_seen_is_whole_beside_an_overwrite_in_place() {
+    model(|| overwrite_in_place_beside(read_seen));
+}
+
+fn eviction_beside(read: Reading) {
+    // Two items fill the log: the third one overwrites the first.
+    let cache = tiny(8);
+    let mut writer = Client::new(&cache, 0);
+    writer.set(b"a", &OLD);
+    writer.set(b"b", &OLD);
+    let reader = spawn(&cache, move |cache| {
+        if let Some(value) = read(cache, b"a") {
+            assert!(value == OLD, "torn or of another write: {value:?}");
+        }
     });
+    writer.set(b"c", &NEW);
+    reader.join().unwrap();
+    assert_eq!(read(&cache, b"a"), None);
+    assert_eq!(read(&cache, b"c").as_deref(), Some(NEW.as_slice()));
 }
 
 #[test]
 fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
-    model(|| {
-        // Two items fill the log: the third one overwrites the first.
-        let cache = tiny(8);
-        let mut writer = Client::new(&cache, 0);
-        writer.set(b"a", &OLD);
-        writer.set(b"b", &OLD);
-        let reader = spawn(&cache, |cache| {
-            if let Some(value) = read(cache, b"a") {
-                assert!(value == OLD, "torn or of another write: {value:?}");
-            }
-        });
-        writer.set(b"c", &NEW);
-        reader.join().unwrap();
-        assert_eq!(read(&cache, b"a"), None);
-        assert_eq!(read(&cache, b"c").as_deref(), Some(NEW.as_slice()));
-    });
+    model(|| eviction_beside(read));
+}
+
+#[test]
+fn loom_a_read_where_the_item_was_seen_beside_its_eviction_sees_the_item_or_nothing() {
+    model(|| eviction_beside(read_seen));
 }
 
 #[test]
@@ -57,43 +74,6 @@ fn loom_a_read_sees_writes_acknowledged_before_it() {
     });
 }
 
-#[test]
-fn loom_a_read_where_the_item_was_seen_is_whole_beside_an_overwrite_in_place() {
-    model(|| {
-        let cache = tiny(64);
-        let mut writer = Client::new(&cache, 0);
-        writer.set(b"k", &OLD);
-        let reader = spawn(&cache, |cache| {
-            let hint = hint_for(cache, b"k");
-            if let Some(value) = read_seen(&hint, b"k") {
-                assert!(value == OLD || value == NEW, "torn: {value:?}");
-            }
-        });
-        writer.set(b"k", &NEW);
-        reader.join().unwrap();
-        assert_eq!(read_seen(&hint_for(&cache, b"k"), b"k").as_deref(), Some(NEW.as_slice()));
-    });
-}
-
-#[test]
-fn loom_a_read_where_the_item_was_seen_beside_its_eviction_sees_the_item_or_nothing() {
-    model(|| {
-        let cache = tiny(8);
-        let mut writer = Client::new(&cache, 0);
-        writer.set(b"a", &OLD);
-        writer.set(b"b", &OLD);
-        let reader = spawn(&cache, |cache| {
-            let hint = hint_for(cache, b"a");
-            if let Some(value) = read_seen(&hint, b"a") {
-                assert!(value == OLD, "torn or of another write: {value:?}");
-            }
-        });
-        writer.set(b"c", &NEW);
-        reader.join().unwrap();
-        assert_eq!(read_seen(&hint_for(&cache, b"a"), b"a"), None);
-    });
-}
-
 /// The item moves: the new value does not fit where the old one is.
 #[test]
 fn loom_a_read_where_the_item_was_seen_shows_nothing_older_than_an_acknowledged_write() {
@@ -106,7 +86,7 @@ fn loom_a_read_where_the_item_was_seen_shows_nothing_older_than_an_acknowledged_
         let reader = spawn(&cache, move |cache| {
             let hint = hint_for(cache, b"k");
             if seen.load(loom::sync::atomic::Ordering::Acquire) {
-                let value = read_seen(&hint, b"k");
+                let value = read_at(&hint, b"k");
                 assert!(value.as_ref().is_none_or(|value| *value == NEW), "{value:?}");
             }
         });
