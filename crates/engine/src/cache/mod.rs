@@ -63,8 +63,7 @@ pub struct Cache {
     /// The second of a scheduled flush, 0 = none. It stays until that flush is done.
     pub(crate) flush_due_s: AtomicU32,
     pub(crate) prefetch_on: AtomicBool,
-    /// The secret of all partitions.
-    pub(crate) secret: Secret,
+    /// Instructions for prefetching.
     pub(crate) level: Level,
 }
 
@@ -169,7 +168,6 @@ impl Cache {
             generation: AtomicU64::new(0),
             flush_due_s: AtomicU32::new(0),
             prefetch_on: AtomicBool::new(true),
-            secret: partitions[0].layout.secret,
             level: Level::of_this_processor(),
             partitions,
         }

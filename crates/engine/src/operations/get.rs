@@ -45,9 +45,7 @@ impl Writer<'_> {
     ) -> bool {
         match self.find_hinted(hint, request.key) {
             Some(found) => {
-                if !self.partition.moves_on_get {
-                    self.keep_hints();
-                }
+                self.keep_hints_of_get();
                 self.reply((index, request), &found, false, sink)
             }
             None => self.get((index, request), false, sink),

@@ -49,6 +49,7 @@ impl Writer<'_> {
             && !found.header.has_state()
             && !get.is_near_end(found.expiry)
         {
+            self.keep_hints_of_get();
             let room = self.show_item((index, request), &found, self.describe(&found), get, sink);
             if room {
                 if !get.uncounted {

@@ -159,6 +159,20 @@ impl Partition {
         Read::Contended
     }
 
+    /// Reads an item into the sink like [`Self::read`], at first where prefetching saw it.
+    #[inline(always)]
+    pub fn read_prefetched<G: GetOptions, S: ReplySink>(
+        &self,
+        (index, request): (usize, &HashedRequest<'_>),
+        options: &G,
+        hint: &Hint<'_>,
+        now_s: u32,
+        sink: &mut S,
+    ) -> Read {
+        let seen = self.read_hinted((index, request.key), options, hint, now_s, sink);
+        seen.unwrap_or_else(|| self.read((index, request), options, now_s, sink))
+    }
+
     /// Reads the item of a hint, like [`Self::read`], where it was seen. Returns `None` if that tells nothing
     /// about the key, or the item changed meanwhile; nothing has happened then.
     #[inline(always)]

@@ -283,20 +283,14 @@ impl Worker {
         sink: &mut S,
     ) -> bool {
         let partition = hint.partition;
-        let mut seen = match *request.operation {
-            Operation::Get { cas: false } => {
-                partition.read_hinted((index, request.key), &PlainGet, hint, now_s, sink)
-            }
-            _ => None,
-        };
         for _ in 0..READ_ROUNDS_MAX {
-            let read = match (seen.take(), request.operation) {
-                (Some(read), _) => read,
-                (None, Operation::Get { cas: false }) => {
-                    partition.read((index, request), &PlainGet, now_s, sink)
+            let numbered = (index, request);
+            let read = match request.operation {
+                Operation::Get { cas: false } => {
+                    partition.read_prefetched(numbered, &PlainGet, hint, now_s, sink)
                 }
-                (None, Operation::MetaGet(get)) => partition.read((index, request), get, now_s, sink),
-                (None, _) => Read::Changes,
+                Operation::MetaGet(get) => partition.read_prefetched(numbered, get, hint, now_s, sink),
+                _ => Read::Changes,
             };
             match read {
                 Read::Done { count } => {

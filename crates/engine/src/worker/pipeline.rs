@@ -108,8 +108,7 @@ fn read_shared<G: GetOptions, S: ReplySink>(
     sink: &mut S,
 ) -> Option<bool> {
     let partition = hint.partition;
-    let read = partition.read_hinted((index, request.key), options, hint, now_s, sink);
-    match read.unwrap_or_else(|| partition.read((index, request), options, now_s, sink)) {
+    match partition.read_prefetched((index, request), options, hint, now_s, sink) {
         Read::Done { count } => {
             if count && let Some(writer) = partition.try_writer(now_s) {
                 writer.note_request(request.hash, request.key);

@@ -47,12 +47,14 @@ fn prefetch_avx2<'a>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hin
 
 #[inline(always)]
 fn prefetch_by<'a, T: Tags>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hints: &mut Hints<'a>) {
+    // All partitions of a cache have one secret.
+    let secret = cache.partitions[0].layout.secret;
     for requests in batch.chunks(LANES) {
         let mut hashes = [0; LANES];
         for (hash, request) in hashes.iter_mut().zip(requests) {
             *hash = request.hash.0;
         }
-        IndexHash::hash_lanes(&mut hashes, cache.secret);
+        IndexHash::hash_lanes(&mut hashes, secret);
         for (hash, request) in hashes.iter().zip(requests) {
             let partition = cache.partition(request.hash);
             let changes = changes_for(partition, worker);

@@ -116,6 +116,12 @@ impl<'a> Writer<'a> {
         self.keeps_hints.set(true);
     }
 
+    /// Promises the same for a get of an item that stays where it is, unless the policy moves it.
+    #[inline(always)]
+    pub fn keep_hints_of_get(&self) {
+        self.keeps_hints.set(!self.partition.moves_on_get);
+    }
+
     /// Returns the item at a place, whether the index leads to it or not.
     #[inline]
     pub fn found_at(&self, slot: usize, place: Place) -> Found {
