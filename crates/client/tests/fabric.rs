@@ -1,6 +1,7 @@
 //! The clients over a fabric, against a real server, by every provider that needs no device.
 #![cfg(feature = "libfabric")]
 
+mod calls;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]
 mod counting;
@@ -129,7 +130,7 @@ fn every_call_works(provider: &str) -> Result<(), Error> {
     let server = Fabric::start(provider, "");
     for reads in [Reads::InnerCache, Reads::TwoSided] {
         let mut client = server.connect(reads)?;
-        common::every_call_works(&mut client)?;
+        calls::every_call_works(&mut client)?;
         let counters = client.fabric_link().unwrap().counters();
         assert_eq!((counters.bogus, counters.entries_bogus), (0, 0));
     }

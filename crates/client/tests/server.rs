@@ -1,5 +1,6 @@
 //! The blocking client and the link, against a real server over real sockets.
 
+mod calls;
 mod common;
 
 use common::Server;
@@ -17,7 +18,7 @@ fn server_process() {
 fn every_call_works() -> Result<(), Error> {
     let server = Server::start("-t 2");
     let mut client = Client::connect(&server.native)?;
-    common::every_call_works(&mut client)?;
+    calls::every_call_works(&mut client)?;
     assert_eq!(client.link().unwrap().counters().bogus, 0);
     Ok(())
 }
