@@ -47,8 +47,12 @@ const GET: &str = "95";
 struct Figures {
     throughput: f64,
     p95_us: f64,
-    /// Part of the time for which the load generator was busy at half of the throughput: near 1, it is what
-    /// the latency shows.
+}
+
+/// Figures of a load, and the part of the time for which its generator was busy at half of the throughput:
+/// near 1, it is what the latency shows.
+struct Loaded {
+    figures: Figures,
     generator_busy: f64,
 }
 
@@ -104,13 +108,13 @@ fn published(options: &Options, report: &mut Measurement) -> Result<()> {
     Ok(())
 }
 
-fn add(report: &mut Measurement, case: &str, plan: Figures, measured: &[Figures]) {
-    let of = |value: fn(&Figures) -> f64| measured.iter().map(value).collect::<Vec<_>>();
+fn add(report: &mut Measurement, case: &str, plan: Figures, measured: &[Loaded]) {
+    let of = |value: fn(&Loaded) -> f64| measured.iter().map(value).collect::<Vec<_>>();
     report.value(case, "throughput, predicted", "requests/s", &[plan.throughput]);
-    report.value(case, "throughput, measured", "requests/s", &of(|figures| figures.throughput));
+    report.value(case, "throughput, measured", "requests/s", &of(|loaded| loaded.figures.throughput));
     report.value(case, "p95 at half load, predicted", "us", &[plan.p95_us]);
-    report.value(case, "p95 at half load, measured", "us", &of(|figures| figures.p95_us));
-    let busy_percent = of(|figures| figures.generator_busy * 100.0);
+    report.value(case, "p95 at half load, measured", "us", &of(|loaded| loaded.figures.p95_us));
+    let busy_percent = of(|loaded| loaded.generator_busy * 100.0);
     report.value(case, "generator busy at half load", "%", &busy_percent);
 }
 
@@ -144,11 +148,11 @@ fn predicted(options: &Options, calibration: &Path, [port, batch, zipf]: [&str; 
     let points = plan.pointer("/modes/0/latency").and_then(Value::as_array).ok_or("no latency")?;
     let distance = |point: &Value| (number(point, "/rate").unwrap_or(0.0) / throughput - 0.5).abs();
     let half = points.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")?, generator_busy: 0.0 })
+    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")? })
 }
 
 /// Loads a server: as fast as replies come, then at half of that.
-fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Result<Figures> {
+fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Result<Loaded> {
     let program = Program::Micanite(&options.binaries.server);
     let is_native = flags.contains(&"1024");
     let transport = if is_native { Transport::Udp } else { Transport::Tcp };
@@ -173,7 +177,8 @@ fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Res
     half.extend(["--rate", &rate]);
     let half = run(&half)?;
     let generator_busy = number(&half, "/generator/busy_ratio")?;
-    Ok(Figures { throughput, p95_us: number(&half, "/latency_us/p95")?, generator_busy })
+    let p95_us = number(&half, "/latency_us/p95")?;
+    Ok(Loaded { figures: Figures { throughput, p95_us }, generator_busy })
 }
 
 /// Measures the engine alone, on this core.
