@@ -36,6 +36,11 @@ impl Writer<'_> {
             self.keep_hints();
             return Outcome::Stored;
         }
+        let may_be_new = matches!(condition, Condition::Always | Condition::Absent);
+        if may_be_new && !self.partition.is_store() && self.is_absent(request.hash) {
+            let item = NewItem { is_new: true, ..NewItem::of(request.key, value, meta) };
+            return self.insert_counted(request.hash, &item, None);
+        }
         self.store_checked(request, condition, value, meta)
     }
 

@@ -82,7 +82,7 @@ impl PartitionLayout {
     /// whose number is a positive multiple of `main_per_spare()`.
     #[inline]
     pub fn spares(&self, buckets: u64) -> u64 {
-        (buckets - 1) / self.main_per_spare()
+        self.per_spare(buckets - 1)
     }
 
     /// Returns the word of a main bucket: lines are counted from the end of the region.

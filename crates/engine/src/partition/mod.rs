@@ -58,6 +58,8 @@ pub(crate) struct Partition {
     pub changes: Changes,
     /// True if the policy may move an item when it is requested.
     pub moves_on_get: bool,
+    /// The most main buckets.
+    pub buckets_max: u64,
     /// Advance of the tails for which one more bucket has to be scanned.
     pub scan_interval_units: u64,
     pub lock: Lock,
@@ -112,7 +114,8 @@ impl Partition {
         // An entry is dangling once its log's tail is a lap ahead of it, and looks valid again once
         // the tail is the whole width ahead: between the two, the scan has to visit it. The scan
         // gets half of that distance for a lap of its own.
-        let scan_interval_units = (offset_mask + 1 - layout.data_units()) / 2 / layout.buckets_max();
+        let buckets_max = layout.buckets_max();
+        let scan_interval_units = (offset_mask + 1 - layout.data_units()) / 2 / buckets_max;
         assert!(layout.data_units() <= offset_mask.div_ceil(2), "offsets too narrow for the log");
         assert!(scan_interval_units > 0, "offsets too narrow for the log and its buckets");
         Self {
@@ -121,6 +124,7 @@ impl Partition {
             offset_mask,
             changes: Changes::new(),
             moves_on_get: layout.policy.reinsert_percent <= 100 && layout.semantics == Semantics::Cache,
+            buckets_max,
             scan_interval_units,
             lock: Lock::new(),
             read_retries: AtomicU64::new(0),

@@ -25,6 +25,8 @@ pub(crate) struct NewItem<'a> {
     pub frequency: u64,
     /// True if only its place changes, so that its chunk stays.
     pub moves: bool,
+    /// True if no entry of its chain has its tag ([`Writer::is_absent`]), in a cache.
+    pub is_new: bool,
     /// Log that it has to go to.
     pub log: Option<LogKind>,
     /// Value, in two parts.
@@ -55,6 +57,7 @@ impl<'a> NewItem<'a> {
             fetched: false,
             frequency: 0,
             moves: false,
+            is_new: false,
             log: None,
             value: [Part::Bytes(value), Part::NONE],
         }
@@ -90,6 +93,7 @@ impl Writer<'_> {
             fetched: found.header.is_fetched(),
             frequency: found.header.frequency(),
             moves: false,
+            is_new: false,
             log: None,
             value: [Part::Old, Part::NONE],
         }

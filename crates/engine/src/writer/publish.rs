@@ -56,6 +56,8 @@ impl Writer<'_> {
         let published = bucket.write(|| {
             let slot = match replaced {
                 Some(found) => Some(found.slot),
+                // Items move meanwhile, but a chain of a cache gets no other's entries.
+                None if reserved.is_new => self.free_slot(bucket),
                 None => self.slot_for(bucket, hash.tag(), reserved.ghost),
             };
             let Some(slot) = slot else {

@@ -18,12 +18,14 @@ pub(crate) struct Reservation {
     pub(super) has_cas: bool,
     /// True if only the item's place changes.
     pub(super) moves: bool,
+    /// True if no entry of the chain has the tag of the item.
+    pub(super) is_new: bool,
 }
 
 impl Reservation {
-    /// Forgets the ghost, for use after other writes: entries may have moved.
+    /// Forgets what is known of the chain, for use after other writes: entries may have moved.
     pub fn for_later(self) -> Self {
-        Self { ghost: None, ..self }
+        Self { ghost: None, is_new: false, ..self }
     }
 }
 
@@ -43,7 +45,7 @@ impl Writer<'_> {
             return Err(Refusal::Full);
         }
         let ghost = match (item.log, replaced) {
-            (None, None) => self.ghost(hash),
+            (None, None) if !item.is_new => self.ghost(hash),
             _ => None,
         };
         let place = if p.is_store() {
@@ -91,6 +93,7 @@ impl Writer<'_> {
             ghost,
             has_cas: item.cas.is_some(),
             moves: item.moves,
+            is_new: item.is_new,
         }
     }
 

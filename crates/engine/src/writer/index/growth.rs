@@ -8,6 +8,7 @@ use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
+    KEY_BYTES_MAX,
 };
 use crate::log::LogKind;
 use crate::region::{Field, copy_budget};
@@ -23,8 +24,10 @@ pub(crate) const SPARES_LEFT_STORE: u64 = 100;
 const SPLITS_MAX: usize = 16;
 /// Splits between two measurements of the items.
 const MEASURE_INTERVAL: u64 = 64;
-/// Splits by which the items of a bucket are prefetched early.
+/// Splits between the stages of prefetching.
 const AHEAD: u64 = 8;
+/// Words of an item, behind the first, in which a short key ends.
+const KEY_WORDS: usize = 2;
 
 impl Writer<'_> {
     /// Splits a bucket if the index is full enough, or spare buckets become scarce, and there is
@@ -85,9 +88,7 @@ impl Writer<'_> {
         let p = self.partition;
         let buckets = p.all_buckets();
         let number = buckets.count();
-        if number >= p.layout.buckets_max()
-            || !self.lower_data_end(p.layout.data_end(number + 1), compact_units)
-        {
+        if number >= p.buckets_max || !self.lower_data_end(p.layout.data_end(number + 1), compact_units) {
             return;
         }
         self.prefetch_split(buckets.split_from());
@@ -115,14 +116,20 @@ impl Writer<'_> {
         made
     }
 
-    /// Prefetches what the splits after the one of `from` will need.
+    /// Prefetches what the splits after the one of `from` will need: main buckets first, the spare bucket
+    /// behind each when it is there, then the keys of both. A bucket that is due to be split has twice
+    /// the items of one that was, so most have a spare one.
     fn prefetch_split(&self, from: u64) {
         let p = self.partition;
-        let ahead = |buckets: u64| p.main_bucket((from + buckets).min(p.buckets() - 1));
-        ahead(2 * AHEAD).prefetch();
-        for entry in ahead(AHEAD).entries().map(Entry) {
-            if let Some(place) = p.place(entry) {
+        let ahead = |splits: u64| p.main_bucket((from + splits * AHEAD).min(p.buckets() - 1));
+        ahead(3).prefetch();
+        if let Some(spare) = p.next_bucket(ahead(2)) {
+            spare.prefetch();
+        }
+        for bucket in p.chain(ahead(1)).take(2) {
+            for place in bucket.entries().into_iter().filter_map(|entry| p.place(Entry(entry))) {
                 p.region.prefetch(place.position);
+                p.region.prefetch(place.position + KEY_WORDS);
             }
         }
     }
@@ -167,6 +174,9 @@ impl Writer<'_> {
     /// Moves entries until one finds no place. Returns whether all have moved.
     fn move_some(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
+        let mut key = [0; KEY_BYTES_MAX];
+        // Nobody else has put entries there, so they are in its front.
+        let mut filled = target.entries().into_iter().take_while(|entry| *entry != 0).count();
         for bucket in p.chain(source) {
             for slot in 0..BUCKET_ENTRIES {
                 let entry = bucket.entry(slot);
@@ -175,9 +185,17 @@ impl Writer<'_> {
                 }
                 // A dangling or damaged entry leads to no key that could be hashed.
                 let place = p.place_of_item(entry);
-                let belongs = place.map(|place| p.is_in_last(&place, grown));
+                let belongs = place.map(|place| {
+                    let hash = p.hash_of(p.key_at(place.position, &mut key));
+                    hash.bucket(grown) as u64 + 1 == grown.count()
+                });
                 if belongs == Some(true) {
-                    let Some(word) = self.free_slot(target) else {
+                    let word = if filled < BUCKET_ENTRIES {
+                        filled += 1;
+                        target.slot_word(filled - 1)
+                    } else if let Some(word) = self.free_slot(target) {
+                        word
+                    } else {
                         return false;
                     };
                     // The copy comes first: a process that is killed between the stores leaves the

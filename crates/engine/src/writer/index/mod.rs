@@ -1,5 +1,6 @@
 //! Changes of the index: entries and chains, growth, shrinking, the scan.
 
+mod dangling;
 pub(crate) mod growth;
 mod scan;
 mod shrink;

@@ -10,15 +10,6 @@ use crate::partition::Place;
 use crate::region::Field;
 use crate::writer::Writer;
 
-/// Value of an entry of a chain that a new item could replace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    /// The entry is dangling, and no longer a ghost.
-    Nothing,
-    /// The entry is a ghost this far behind the tail (nearer is worth more).
-    Ghost(std::cmp::Reverse<u64>),
-}
-
 impl Writer<'_> {
     /// Returns an entry for a new item with a tag: that of its ghost, if there is one, or a free
     /// one. A chain that has as many items of the tag as a lookup compares gets no more: a cache
@@ -30,6 +21,13 @@ impl Writer<'_> {
             return (!is_store).then(|| self.evict_oldest(bucket, Some(tag)));
         }
         ghost.or_else(|| self.free_slot(bucket))
+    }
+
+    /// Returns whether no entry in the chain of a key has its tag: the key has neither an item nor a ghost.
+    #[inline]
+    pub fn is_absent(&self, hash: IndexHash) -> bool {
+        let p = self.partition;
+        p.chain(p.bucket(hash)).all(|bucket| bucket.matches(hash.tag()) == 0)
     }
 
     /// Returns whether a chain has as many items of a tag as a lookup compares.
@@ -57,31 +55,19 @@ impl Writer<'_> {
     /// the chain has its longest length. The version of `bucket` must be odd.
     pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
         let p = self.partition;
-        if bucket.next_spare().is_some() && !p.is_store() {
+        let is_chain = bucket.next_spare().is_some();
+        if is_chain && !p.is_store() {
             self.drop_dangling(bucket);
         }
-        let mut cheapest = None;
         let (mut last, mut buckets) = (bucket, 0);
         for bucket in p.chain(bucket) {
             last = bucket;
             buckets += 1;
-            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
-                let word = bucket.slot_word(slot);
-                if entry.is_empty() {
-                    return Some(word);
-                }
-                if p.place(entry).is_none() {
-                    let worth = match self.ghost_age(entry) {
-                        None => Worth::Nothing,
-                        Some(age) => Worth::Ghost(std::cmp::Reverse(age)),
-                    };
-                    if cheapest.is_none_or(|(least, _)| worth < least) {
-                        cheapest = Some((worth, word));
-                    }
-                }
+            if let Some(slot) = bucket.entries().into_iter().position(|entry| entry == 0) {
+                return Some(bucket.slot_word(slot));
             }
         }
-        if let Some((_, word)) = cheapest {
+        if !is_chain && let Some(word) = self.cheapest_dangling(bucket) {
             return Some(word);
         }
         if buckets < CHAIN_BUCKETS_MAX
@@ -91,25 +77,6 @@ impl Writer<'_> {
             return Some(p.spare_bucket(number).slot_word(0));
         }
         if p.is_store() { None } else { Some(self.evict_oldest(bucket, None)) }
-    }
-
-    /// Clears dangling entries in a chain of several buckets, ghosts included, and frees the spare
-    /// buckets that it then does not need: those are for items.
-    fn drop_dangling(&self, bucket: Bucket<'_>) {
-        let p = self.partition;
-        let mut dropped = false;
-        for bucket in p.chain(bucket) {
-            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
-                if !entry.is_empty() && p.place(entry).is_none() {
-                    p.word(bucket.slot_word(slot)).store(0, Relaxed);
-                    dropped = true;
-                }
-            }
-        }
-        if dropped {
-            p.add(Field::Moves, 1);
-            self.close_gaps(bucket);
-        }
     }
 
     /// Evicts the item of a full chain that is farthest behind its tail, among those of a tag, or
