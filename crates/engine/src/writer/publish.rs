@@ -51,6 +51,7 @@ impl Writer<'_> {
         if replaced.is_none() && reserved.ghost.is_none() {
             self.grow_if_short_of_spares(p.bucket(hash));
         }
+        debug_assert!(!reserved.is_new || self.is_absent(hash), "a chain got an entry with the tag");
         let bucket = p.bucket(hash);
         let entry = self.entry_of(hash, place);
         let published = bucket.write(|| {

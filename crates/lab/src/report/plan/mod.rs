@@ -3,10 +3,13 @@
 
 pub(crate) mod section;
 
+use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use clap::Args;
+use micanite_plan::simulate::{Arrivals, Core, Service};
 use serde_json::Value;
 
 use crate::engine::plain::gets_per_second;
@@ -42,18 +45,21 @@ const CASES: [Case; 3] = [
 const LAWS: [(&str, &str); 2] = [("uniform", "0"), ("zipf:0.99", "0.99")];
 const GET: &str = "95";
 
-/// Compared quantity: throughput, or the 95th percentile at half of it.
+/// Shares of the throughput at which latency is compared. Near half of it a generator on the same machine is
+/// busy all the time, and its own delays are what the latency shows.
+const SHARES: [(f64, &str); 2] = [(0.2, "a fifth of the load"), (0.5, "half load")];
+
+/// Compared quantities: throughput, and the 95th percentiles at [`SHARES`] of it.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     throughput: f64,
-    p95_us: f64,
+    p95_us: [f64; SHARES.len()],
 }
 
-/// Figures of a load, and the part of the time for which its generator was busy at half of the throughput:
-/// near 1, it is what the latency shows.
+/// Figures of a load, and the part of the time for which its generator was busy at [`SHARES`] of it.
 struct Loaded {
     figures: Figures,
-    generator_busy: f64,
+    generator_busy: [f64; SHARES.len()],
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -63,6 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let _ = std::fs::remove_dir_all(&folder);
     let mut report = done?;
     published(options, &mut report)?;
+    simulator(&mut report, options.common.rounds());
     report.finish()
 }
 
@@ -109,13 +116,35 @@ fn published(options: &Options, report: &mut Measurement) -> Result<()> {
 }
 
 fn add(report: &mut Measurement, case: &str, plan: Figures, measured: &[Loaded]) {
-    let of = |value: fn(&Loaded) -> f64| measured.iter().map(value).collect::<Vec<_>>();
+    let of = |value: &dyn Fn(&Loaded) -> f64| measured.iter().map(value).collect::<Vec<_>>();
     report.value(case, "throughput, predicted", "requests/s", &[plan.throughput]);
-    report.value(case, "throughput, measured", "requests/s", &of(|loaded| loaded.figures.throughput));
-    report.value(case, "p95 at half load, predicted", "us", &[plan.p95_us]);
-    report.value(case, "p95 at half load, measured", "us", &of(|loaded| loaded.figures.p95_us));
-    let busy_percent = of(|loaded| loaded.generator_busy * 100.0);
-    report.value(case, "generator busy at half load", "%", &busy_percent);
+    report.value(case, "throughput, measured", "requests/s", &of(&|loaded| loaded.figures.throughput));
+    for (at, (_, share)) in SHARES.into_iter().enumerate() {
+        let p95 = format!("p95 at {share}");
+        report.value(case, &format!("{p95}, predicted"), "us", &[plan.p95_us[at]]);
+        report.value(case, &format!("{p95}, measured"), "us", &of(&|loaded| loaded.figures.p95_us[at]));
+        let busy_percent = of(&|loaded| loaded.generator_busy[at] * 100.0);
+        report.value(case, &format!("generator busy at {share}"), "%", &busy_percent);
+    }
+}
+
+/// Adds the time that the simulation of ten million requests takes.
+fn simulator(report: &mut Measurement, rounds: usize) {
+    let core = Core {
+        rate: 0.8e6,
+        batch: 1,
+        service: Service::Fixed(1e-6),
+        receive_max: 32,
+        arrivals: Arrivals::Poisson,
+        pause: None,
+    };
+    let mut seconds = Vec::new();
+    for seed in 0..rounds as u64 {
+        let begin = Instant::now();
+        black_box(core.simulate(10_000_000, seed, &mut |_| ()));
+        seconds.push(begin.elapsed().as_secs_f64());
+    }
+    report.value("simulation, 10^7 requests", "time", "s", &seconds);
 }
 
 /// Runs our program; returns its standard output.
@@ -146,12 +175,16 @@ fn predicted(options: &Options, calibration: &Path, [port, batch, zipf]: [&str; 
     let plan: Value = serde_json::from_slice(&call(options, &words)?)?;
     let throughput = number(&plan, "/modes/0/throughput")?;
     let points = plan.pointer("/modes/0/latency").and_then(Value::as_array).ok_or("no latency")?;
-    let distance = |point: &Value| (number(point, "/rate").unwrap_or(0.0) / throughput - 0.5).abs();
-    let half = points.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    Ok(Figures { throughput, p95_us: number(half.ok_or("no latency")?, "/p95_us")? })
+    let mut p95_us = [0.0; SHARES.len()];
+    for (p95_us, (share, _)) in p95_us.iter_mut().zip(SHARES) {
+        let distance = |point: &Value| (number(point, "/rate").unwrap_or(0.0) / throughput - share).abs();
+        let nearest = points.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        *p95_us = number(nearest.ok_or("no latency")?, "/p95_us")?;
+    }
+    Ok(Figures { throughput, p95_us })
 }
 
-/// Loads a server: as fast as replies come, then at half of that.
+/// Loads a server: as fast as replies come, then at [`SHARES`] of that.
 fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Result<Loaded> {
     let program = Program::Micanite(&options.binaries.server);
     let is_native = flags.contains(&"1024");
@@ -169,15 +202,18 @@ fn loaded(options: &Options, cpus: [usize; 2], flags: &[&str], law: &str) -> Res
     fill.extend(flags);
     run(&fill)?;
     let throughput = number(&run(flags)?, "/throughput_ops")?;
-    let rate = format!("{:.0}", throughput / 2.0);
-    let mut half: Vec<&str> = match is_native {
-        true => flags[..2].to_vec(),
-        false => ["--batch", "32", "--connections", "8"].to_vec(),
-    };
-    half.extend(["--rate", &rate]);
-    let half = run(&half)?;
-    let generator_busy = number(&half, "/generator/busy_ratio")?;
-    let p95_us = number(&half, "/latency_us/p95")?;
+    let (mut p95_us, mut generator_busy) = ([0.0; SHARES.len()], [0.0; SHARES.len()]);
+    for (at, (share, _)) in SHARES.into_iter().enumerate() {
+        let rate = format!("{:.0}", throughput * share);
+        let mut words: Vec<&str> = match is_native {
+            true => flags[..2].to_vec(),
+            false => ["--batch", "32", "--connections", "8"].to_vec(),
+        };
+        words.extend(["--rate", &rate]);
+        let report = run(&words)?;
+        generator_busy[at] = number(&report, "/generator/busy_ratio")?;
+        p95_us[at] = number(&report, "/latency_us/p95")?;
+    }
     Ok(Loaded { figures: Figures { throughput, p95_us }, generator_busy })
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = Vec::new();
     for (metric, title, axis) in [
         ("throughput", "Throughput of this machine", "throughput (requests/s)"),
+        ("p95 at a fifth of the load", "95th percentile at a fifth of the load", "p95 (us)"),
         ("p95 at half load", "95th percentile at half load", "p95 (us)"),
     ] {
         let pairs = pairs(&here, &format!("{metric}, predicted"), &format!("{metric}, measured"));
