@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::Pages;
 use crate::sync::AtomicU64;
+use crate::{HEAD_WORDS, Pages};
 
 /// Memory with the interface of the mapped `Region`.
 #[derive(Debug)]
@@ -42,6 +42,11 @@ impl Region {
     #[inline]
     pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
         self.words[first..].first_chunk().expect("words within the region")
+    }
+
+    /// Returns the first words.
+    pub fn head(&self) -> &[AtomicU64; HEAD_WORDS] {
+        self.array(0)
     }
 
     /// Returns `words` words from `first` on. Panics beyond the end.

@@ -18,6 +18,7 @@
 )]
 
 mod allocate;
+pub mod barrier;
 mod copy;
 pub mod folder;
 #[cfg(any(loom, miri))]
@@ -37,6 +38,8 @@ pub use mapped::Region;
 pub const WORD_BYTES: usize = 8;
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub const PAGE_BYTES: usize = 4096;
+/// Words at the beginning that every region has ([`Region::head`]).
+pub const HEAD_WORDS: usize = 64;
 
 /// Pages that back a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use crate::sync::AtomicU64;
-use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
+use crate::{HEAD_WORDS, HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
 
 /// Smallest region that gets huge pages. For a smaller one, rounding would waste too much.
 const HUGE_REGION_BYTES_MIN: usize = HUGE_PAGE_BYTES;
@@ -98,6 +98,9 @@ impl Region {
     }
 
     fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
+        if bytes < HEAD_WORDS * WORD_BYTES {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
         let reservation = reserve(bytes + HUGE_PAGE_BYTES)?;
         let start = reservation.start.align_offset(HUGE_PAGE_BYTES);
         let base = reservation.start.wrapping_byte_add(start);
@@ -162,6 +165,14 @@ impl Region {
         unsafe { &*words }
     }
 
+    /// Returns the words of the first page, without a bounds check: every region has one.
+    #[inline(always)]
+    pub fn head(&self) -> &[AtomicU64; HEAD_WORDS] {
+        let words = self.base.as_ptr().cast();
+        // SAFETY: as for one word; no region is mapped with fewer words (`map`).
+        unsafe { &*words }
+    }
+
     /// Returns `words` words from `first` on, with one bounds check. Panics beyond the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {
@@ -192,8 +203,19 @@ impl Region {
     #[inline]
     pub unsafe fn plain_bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
         assert!(bytes <= self.words() * WORD_BYTES && first_byte <= self.words() * WORD_BYTES - bytes);
-        let start = self.base.as_ptr().cast::<u8>().wrapping_add(first_byte);
         // SAFETY: in bounds (checked), and not written meanwhile (the contract of this function).
+        unsafe { self.plain_bytes_within(first_byte, bytes) }
+    }
+
+    /// Returns bytes like [`Self::plain_bytes`], without a bounds check.
+    ///
+    /// # Safety
+    /// The bytes lie in the region. While the slice lives, no thread writes any word of the range.
+    #[inline(always)]
+    pub unsafe fn plain_bytes_within(&self, first_byte: usize, bytes: usize) -> &[u8] {
+        debug_assert!(first_byte + bytes <= self.words() * WORD_BYTES);
+        let start = self.base.as_ptr().cast::<u8>().wrapping_add(first_byte);
+        // SAFETY: the contract of this function.
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 
