@@ -4,6 +4,9 @@
 pub const KEY_BYTES_MAX: usize = 250;
 /// The most requests of one batch.
 pub const BATCH_REQUESTS_MAX: usize = 64;
+/// Requests that are prefetched together: enough to hide the latency of the memory, and few enough that
+/// what was loaded is still in the first cache when it is used.
+pub const WINDOW_REQUESTS: usize = 64;
 /// Entries of a bucket: with its version word it fills a cache line.
 pub const BUCKET_ENTRIES: usize = 7;
 /// Words of a bucket.
@@ -151,7 +154,7 @@ const _: () = assert!(KEY_BYTES_MAX < 256);
 const _: () = assert!(RESERVE_SHARE as usize <= PARTITION_ITEMS_MIN);
 // The largest item fits the unit count of its header (28 bits of 8 bytes).
 const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 40 < (1 << 28) * 8);
-// An executing batch keeps one bit per request in a word.
-const _: () = assert!(BATCH_REQUESTS_MAX <= 64);
+// A window keeps one bit per request in a word.
+const _: () = assert!(WINDOW_REQUESTS <= 64 && WINDOW_REQUESTS <= BATCH_REQUESTS_MAX);
 // Numbers of buckets fit the chain half of a version word, positions the links of the heap.
 const _: () = assert!(PARTITION_BYTES_MAX / 8 < 1 << 32);

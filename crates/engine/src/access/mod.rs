@@ -9,7 +9,8 @@
 pub(crate) mod delegate;
 pub(crate) mod lock;
 
-use micanite_memory::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+use micanite_memory::barrier::Barrier;
+use micanite_memory::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 
 /// An access mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +117,12 @@ impl RouteWord {
         }
     }
 
+    /// Returns whether the permission of `worker` is [`Permission::Own`].
+    #[inline(always)]
+    pub fn is_own(&self, worker: usize) -> bool {
+        self.0.load(Ordering::Acquire) & !(Access::Crew as u64) == (worker as u64) << OWNER_SHIFT
+    }
+
     /// Changes the route. One caller at a time, outside of any batch. Calls `idle` while it waits.
     pub fn change(&self, route: Route, epochs: &Epochs, idle: impl FnMut()) {
         let before = self.0.load(Ordering::Relaxed);
@@ -143,7 +150,11 @@ impl RouteWord {
 
 /// One word per worker: odd while it is inside a batch.
 #[derive(Debug)]
-pub(crate) struct Epochs(Box<[Epoch]>);
+pub(crate) struct Epochs {
+    epochs: Box<[Epoch]>,
+    /// Batches begin often, and routes change rarely.
+    barrier: Barrier,
+}
 
 /// Aligned to lines of its own: its worker writes it for every batch.
 #[repr(align(128))]
@@ -152,29 +163,30 @@ struct Epoch(AtomicU64);
 
 impl Epochs {
     pub fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| Epoch(AtomicU64::new(0))).collect())
+        let epochs = (0..workers).map(|_| Epoch(AtomicU64::new(0))).collect();
+        Self { epochs, barrier: Barrier::default() }
     }
 
     /// Begins a batch of the worker: permissions that it loads now hold until the batch ends.
     #[inline]
     pub fn enter(&self, worker: usize) {
-        let epoch = &self.0[worker].0;
+        let epoch = &self.epochs[worker].0;
         epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Either the worker sees a change that has begun, or the change sees the worker.
-        fence(Ordering::SeqCst);
+        self.barrier.frequent();
     }
 
     /// Ends the batch of the worker.
     #[inline]
     pub fn leave(&self, worker: usize) {
-        let epoch = &self.0[worker].0;
+        let epoch = &self.epochs[worker].0;
         epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Waits until each worker has been outside of a batch.
     fn wait_for_all(&self, mut idle: impl FnMut()) {
-        fence(Ordering::SeqCst);
-        for epoch in &self.0 {
+        self.barrier.rare();
+        for epoch in &self.epochs {
             let at = epoch.0.load(Ordering::Acquire);
             let mut spins = 0;
             while at & 1 == 1 && epoch.0.load(Ordering::Acquire) == at {

@@ -14,6 +14,9 @@ use crate::region::{Region, Word};
 /// number of the next spare bucket, plus one.
 const VERSION_MASK: u64 = 0xffff_ffff;
 
+/// The words of a bucket, the version first.
+pub(crate) type BucketWords = [AtomicU64; BUCKET_WORDS];
+
 /// A bucket of an index.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket<'a> {
@@ -32,31 +35,24 @@ impl<'a> Bucket<'a> {
         self.region.prefetch(self.first_word);
     }
 
+    /// Returns the words, the version first.
+    #[inline(always)]
+    pub fn words(self) -> &'a BucketWords {
+        self.region.array(self.first_word)
+    }
+
     /// Copies the entries, each word by itself.
     #[inline]
     pub fn entries(self) -> [u64; BUCKET_ENTRIES] {
-        let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
+        let words = self.words();
         std::array::from_fn(|slot| words[1 + slot].load(Ordering::Relaxed))
     }
 
     /// Returns the entries that carry `tag`: bit i for entry i.
     #[inline(always)]
     pub fn matches(self, tag: u64) -> u32 {
-        let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
+        let words = self.words();
         match_tags(|slot| words[1 + slot].load(Ordering::Relaxed), tag)
-    }
-
-    /// Returns the bytes of the bucket, the version first.
-    ///
-    /// # Safety
-    /// Nobody writes the bucket while the result lives.
-    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-    #[inline(always)]
-    #[expect(unsafe_code, reason = "one instruction loads what nobody writes")]
-    pub unsafe fn plain_bytes(self) -> &'a [u8; 8 * BUCKET_WORDS] {
-        // SAFETY: the contract of this function.
-        let bytes = unsafe { self.region.plain_bytes(8 * self.first_word, 8 * BUCKET_WORDS) };
-        bytes.first_chunk().unwrap_or(&[0; 8 * BUCKET_WORDS])
     }
 
     /// Returns the word of the region that holds an entry.

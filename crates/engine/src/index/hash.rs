@@ -105,16 +105,19 @@ impl IndexHash {
     }
 
     /// Returns the bucket, for a number of buckets that grows by one at a time.
-    #[inline]
+    #[inline(always)]
     pub const fn bucket(self, buckets: Buckets) -> usize {
+        const LOW: u64 = u32::MAX as u64;
         let field = self.0 << (64 - BUCKET_BITS - TAG_BITS) >> (64 - BUCKET_BITS);
-        // The high bits choose one of the first buckets, the low bits one of those split from it.
-        let first = ((field as u128 * buckets.first as u128) >> BUCKET_BITS) as u64;
+        // The high bits choose one of the first buckets, the low bits one of those split from it. Numbers of
+        // buckets have 32 bits: products of such numbers are what vectors of words can compute.
+        let (first, high, low) = (buckets.first & LOW, field >> 32, field & LOW);
+        let chosen = (high * first + ((low * first) >> 32)) >> (BUCKET_BITS - 32);
         let mask = (2 << buckets.level) - 1;
-        let bucket = first + buckets.first * (field & mask);
+        let bucket = chosen + first * (field & mask & LOW);
         // Without the highest of these bits, which is set, if that bucket does not exist yet: half of the
         // time, so without a branch.
-        let half = buckets.first << buckets.level;
+        let half = first << buckets.level;
         (if bucket >= buckets.count { bucket - half } else { bucket }) as usize
     }
 

@@ -1,13 +1,16 @@
 //! The search for a tag among the entries of a bucket, by the instructions that the processor has. All ways
 //! have the same result.
 
-use crate::index::bucket::Bucket;
+use micanite_memory::sync::Ordering::Relaxed;
+
+use crate::index::bucket::BucketWords;
+use crate::index::entry::match_tags;
 
 /// A way of searching.
 pub(crate) trait Tags {
     /// Returns the entries of a bucket that carry `tag`: bit i for entry i. `is_quiet` if nobody writes the
     /// bucket meanwhile.
-    fn matches(bucket: Bucket<'_>, tag: u64, is_quiet: bool) -> u32;
+    fn matches(bucket: &BucketWords, tag: u64, is_quiet: bool) -> u32;
 }
 
 /// Entry by entry.
@@ -15,8 +18,8 @@ pub(crate) enum Scalar {}
 
 impl Tags for Scalar {
     #[inline(always)]
-    fn matches(bucket: Bucket<'_>, tag: u64, _: bool) -> u32 {
-        bucket.matches(tag)
+    fn matches(bucket: &BucketWords, tag: u64, _: bool) -> u32 {
+        match_tags(|slot| bucket[1 + slot].load(Relaxed), tag)
     }
 }
 
@@ -63,30 +66,30 @@ mod avx512 {
         _mm512_cmpeq_epi64_mask, _mm512_loadu_epi64, _mm512_set1_epi64, _mm512_srli_epi64,
     };
 
-    use super::Tags;
-    use crate::index::bucket::Bucket;
-    use crate::limits::BUCKET_WORDS;
+    use super::{Scalar, Tags};
+    use crate::index::bucket::BucketWords;
 
     /// All entries at once, for processors with AVX-512F alone.
     pub(crate) enum Avx512 {}
 
     impl Tags for Avx512 {
         #[inline(always)]
-        fn matches(bucket: Bucket<'_>, tag: u64, is_quiet: bool) -> u32 {
+        fn matches(bucket: &BucketWords, tag: u64, is_quiet: bool) -> u32 {
             if !is_quiet {
-                return bucket.matches(tag);
+                return Scalar::matches(bucket, tag, is_quiet);
             }
-            // SAFETY: nobody writes the bucket, as the caller says.
-            let bytes = unsafe { bucket.plain_bytes() };
-            // SAFETY: the caller runs on a processor with AVX-512F (see `Level`).
-            unsafe { matches(bytes, tag) }
+            // SAFETY: the caller runs on a processor with AVX-512F (see `Level`), and says that nobody writes
+            // the bucket.
+            unsafe { matches(bucket, tag) }
         }
     }
 
+    /// # Safety
+    /// Nobody writes the bucket meanwhile.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn matches(bucket: &[u8; 8 * BUCKET_WORDS], tag: u64) -> u32 {
-        // SAFETY: the line is as long as the register.
+    unsafe fn matches(bucket: &BucketWords, tag: u64) -> u32 {
+        // SAFETY: the words are as long as the register, and nobody writes them.
         let words = unsafe { _mm512_loadu_epi64(bucket.as_ptr().cast()) };
         let tags = _mm512_srli_epi64::<48>(words);
         let same = _mm512_cmpeq_epi64_mask(tags, _mm512_set1_epi64(tag as i64));
@@ -114,7 +117,7 @@ mod tests {
         ) {
             let region = Region::private(4096).unwrap();
             words.iter().enumerate().for_each(|(at, word)| region.word(8 + at).store(*word, Relaxed));
-            let bucket = Bucket::at(&region, 8);
+            let bucket = region.array(8);
             let carries = |slot: &usize| words[slot + 1] >> 48 == tag;
             let naive = (0..7).filter(carries).fold(0, |all, slot| all | 1 << slot);
             for is_quiet in [false, true] {

@@ -217,6 +217,28 @@ impl Header {
         key_bytes.wrapping_sub(1) < KEY_BYTES_MAX && self.0 & looked_at == (key_bytes as u64) << KEY_SHIFT
     }
 
+    /// Returns the length of the value, if this is the header of a whole, living item with a key of this
+    /// length and no extension, but for the CAS value that a store gives every item.
+    #[inline(always)]
+    pub const fn plain_value_bytes(self, key_bytes: usize, is_store: bool) -> Option<usize> {
+        const KEY: u64 = 0xff << KEY_SHIFT;
+        const LOOKED_AT: u64 = KEY | DEAD | BUSY | STATE | META | CAS | 1 << 63;
+        let expected = (key_bytes as u64) << KEY_SHIFT | (is_store as u64) << CAS.trailing_zeros();
+        if key_bytes.wrapping_sub(1) >= KEY_BYTES_MAX || self.0 & LOOKED_AT != expected {
+            return None;
+        }
+        let slack = (self.0 >> SLACK_SHIFT) as usize & SLACK_BYTES_MAX;
+        let before = 8 + 8 * is_store as usize + key_bytes;
+        (self.units() as usize * 8).checked_sub(slack + before)
+    }
+
+    /// Returns whether a request would change neither the count nor the mark of being requested.
+    #[inline(always)]
+    pub const fn is_counted(self, frequency_max: u64) -> bool {
+        let marks = frequency_max << FREQUENCY_SHIFT | FETCHED;
+        self.0 & (FREQUENCY_MAX << FREQUENCY_SHIFT | FETCHED) == marks
+    }
+
     /// Returns the header of the item with a value of another length in the same space, not requested yet,
     /// if it fits.
     #[inline(always)]

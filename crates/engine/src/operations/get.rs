@@ -1,7 +1,10 @@
 //! get, gets by the writer of the partition: nothing changes meanwhile, so it validates nothing.
 
+use crate::log::item::Header;
 use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::Hint;
+#[cfg(not(any(loom, miri)))]
+use crate::region::short;
 use crate::writer::{FactItem, Found, Writer};
 
 impl Writer<'_> {
@@ -19,20 +22,46 @@ impl Writer<'_> {
             sink.finish(index, Outcome::NotFound);
             return Some(true);
         }
+        let Some(item) = self.plain_item(hint, key) else {
+            return self.get_with_meta(index, key, hint, sink);
+        };
+        let meta = ValueMeta { flags: 0, cas: 0, value_bytes: item.value_bytes };
+        let Some(target) = sink.reserve(index, meta) else {
+            return Some(false);
+        };
+        self.copy_plain(&item, target);
+        self.count_hinted(hint, item.header);
+        sink.finish(index, Outcome::Hit);
+        Some(true)
+    }
+
+    /// Gets an item whose hint is a fact, with flags or an expiry.
+    #[inline(never)]
+    fn get_with_meta<S: ReplySink>(
+        &self,
+        index: usize,
+        key: &[u8],
+        hint: &Hint<'_>,
+        sink: &mut S,
+    ) -> Option<bool> {
         let FactItem { header, flags } = self.item_of_fact(hint, key)?;
         let value_bytes = header.value_bytes()?;
         let Some(target) = sink.reserve(index, ValueMeta { flags, cas: 0, value_bytes }) else {
             return Some(false);
         };
-        let position = hint.position;
-        self.copy_value((position + header.key_word()) * 8 + key.len(), &mut target[..value_bytes]);
-        let frequency = header.frequency();
-        let counted = self.frequency_after(frequency);
-        if frequency != counted || !header.is_fetched() {
-            self.set_header(position, header.with_frequency(counted).with_fetched(true));
-        }
+        self.copy_value((hint.position + header.key_word()) * 8 + key.len(), &mut target[..value_bytes]);
+        self.count_hinted(hint, header);
         sink.finish(index, Outcome::Hit);
         Some(true)
+    }
+
+    /// Counts a request for the item of a hint.
+    #[inline(always)]
+    fn count_hinted(&self, hint: &Hint<'_>, header: Header) {
+        if !header.is_counted(self.partition.layout.policy.frequency_max) {
+            let counted = header.with_frequency(self.frequency_after(header.frequency()));
+            self.set_header(hint.position, counted.with_fetched(true));
+        }
     }
 
     /// Gets an item where it was seen, if it is still there, and else where it is.
@@ -120,25 +149,9 @@ impl Writer<'_> {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
             let value = unsafe { self.partition.region.plain_bytes(first_byte, target.len()) };
-            copy(value, target);
+            short::copy(value, target);
         }
         #[cfg(any(loom, miri))]
         self.partition.region.copy_out(first_byte, target);
-    }
-}
-
-/// Copies bytes; short ones without a call.
-#[cfg(not(any(loom, miri)))]
-#[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
-    if let (Some(first), Some(last), 8..=16) = (from.first_chunk::<8>(), from.last_chunk::<8>(), to.len()) {
-        if let Some(to) = to.first_chunk_mut() {
-            *to = *first;
-        }
-        if let Some(to) = to.last_chunk_mut() {
-            *to = *last;
-        }
-    } else {
-        to.copy_from_slice(from);
     }
 }

@@ -12,7 +12,7 @@ use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 impl Writer<'_> {
     /// Overwrites an item whose hint is a fact ([`Hint::is_fact`]): the usual set of an item that exists.
     /// Returns false if something needs a closer look, and nothing has happened.
-    #[inline(always)]
+    #[inline(never)]
     pub fn overwrite_hinted(&self, key: &[u8], hint: &Hint<'_>, value: &[u8], meta: (u32, Expiry)) -> bool {
         self.keep_hints();
         let bucket = Bucket::at(&self.partition.region, hint.bucket);

@@ -3,16 +3,22 @@
 use micanite_memory::sync::Ordering;
 
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
-use crate::index::hash::{Buckets, Secret};
-use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
+use crate::index::hash::{Buckets, IndexHash, LANES, Secret};
+use crate::limits::{
+    BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE, PARTITION_BYTES_MAX,
+};
 use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::eviction::Policy;
 use crate::partition::{Partition, Semantics};
 use crate::region::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 
-/// 2^64 divided by the main buckets per spare one, rounded up.
-const RECIPROCAL_CACHE: u64 = u64::MAX / MAIN_PER_SPARE_CACHE + 1;
-const RECIPROCAL_STORE: u64 = u64::MAX / MAIN_PER_SPARE_STORE + 1;
+/// 2^32 divided by the main buckets per spare one, rounded up: leads to exact quotients of numbers below 2^30
+/// (Granlund and Montgomery, PLDI 1994), by products that a word holds.
+const RECIPROCAL_CACHE: u64 = (1 << 32) / MAIN_PER_SPARE_CACHE + 1;
+const RECIPROCAL_STORE: u64 = (1 << 32) / MAIN_PER_SPARE_STORE + 1;
+const _: () = assert!(RECIPROCAL_CACHE * MAIN_PER_SPARE_CACHE - (1 << 32) <= 1 << 2);
+const _: () = assert!(RECIPROCAL_STORE * MAIN_PER_SPARE_STORE - (1 << 32) <= 1 << 2);
+const _: () = assert!(PARTITION_BYTES_MAX / (8 * BUCKET_WORDS) < 1 << 30);
 
 /// Least units of a small log: in a log of few items hardly any is requested again before it leaves.
 /// The log takes at most 1/`SMALL_SHARE_MAX` of the data space.
@@ -46,6 +52,47 @@ pub(crate) struct PartitionLayout {
     pub offset_bits: u32,
     /// Delimiter that ends the namespace of a key.
     pub namespace_delimiter: Option<u8>,
+}
+
+/// What leads to the bucket of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexLayout {
+    /// Initial number of main buckets.
+    pub buckets: u64,
+    reciprocal: u64,
+    region_words: u64,
+}
+
+impl IndexLayout {
+    /// Returns the word of a main bucket: lines are counted from the end of the region.
+    #[inline(always)]
+    pub fn main_bucket_word(self, number: u64) -> usize {
+        self.line(number + self.per_spare(number))
+    }
+
+    /// Returns the words of the buckets of several keys. `buckets` are the numbers of main buckets of their
+    /// partitions, packed. The compiler makes it one computation for all where the processor has
+    /// instructions for that.
+    #[inline(always)]
+    pub fn words_of_buckets(self, hashes: &[u64; LANES], buckets: &[u64; LANES]) -> [u64; LANES] {
+        let mut words = [0; LANES];
+        for lane in 0..LANES {
+            let number =
+                IndexHash::of_word(hashes[lane]).bucket(Buckets::unpack(self.buckets, buckets[lane]));
+            words[lane] = self.main_bucket_word(number as u64) as u64;
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn per_spare(self, number: u64) -> u64 {
+        (number * self.reciprocal) >> 32
+    }
+
+    #[inline(always)]
+    fn line(self, number: u64) -> usize {
+        (self.region_words as usize).wrapping_sub((number as usize + 1) * BUCKET_WORDS)
+    }
 }
 
 impl PartitionLayout {
@@ -88,7 +135,14 @@ impl PartitionLayout {
     /// Returns the word of a main bucket: lines are counted from the end of the region.
     #[inline]
     pub fn main_bucket_word(&self, number: u64) -> usize {
-        self.line(number + self.per_spare(number))
+        self.index().main_bucket_word(number)
+    }
+
+    /// Returns what leads to the bucket of a key. All partitions of a cache have the same.
+    #[inline(always)]
+    pub fn index(&self) -> IndexLayout {
+        let Self { buckets, region_words, .. } = *self;
+        IndexLayout { buckets, reciprocal: self.reciprocal(), region_words }
     }
 
     /// Returns the number of main buckets for each spare one.
@@ -100,18 +154,20 @@ impl PartitionLayout {
         }
     }
 
-    /// Computes `number / main_per_spare` without a division: exact below 2^32.
+    /// Computes `number / main_per_spare` without a division: exact below 2^30.
     #[inline]
     fn per_spare(&self, number: u64) -> u64 {
-        let reciprocal = match self.semantics {
+        let of_spare = self.index().per_spare(number);
+        debug_assert_eq!(of_spare, number / self.main_per_spare());
+        of_spare
+    }
+
+    #[inline(always)]
+    fn reciprocal(&self) -> u64 {
+        match self.semantics {
             Semantics::Cache => RECIPROCAL_CACHE,
             Semantics::Store => RECIPROCAL_STORE,
-        };
-        debug_assert_eq!(
-            ((number as u128 * reciprocal as u128) >> 64) as u64,
-            number / self.main_per_spare()
-        );
-        ((number as u128 * reciprocal as u128) >> 64) as u64
+        }
     }
 
     /// Returns the word of a spare bucket.
@@ -122,7 +178,7 @@ impl PartitionLayout {
 
     #[inline]
     fn line(&self, number: u64) -> usize {
-        (self.region_words as usize).wrapping_sub((number as usize + 1) * BUCKET_WORDS)
+        self.index().line(number)
     }
 
     /// Returns the end of the data space beside an index of `buckets` main buckets.

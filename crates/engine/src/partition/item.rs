@@ -50,7 +50,7 @@ impl Partition {
             false => (1, 0),
         };
         let units = header.units();
-        let end = self.get(Field::DataEnd) - last;
+        let end = self.region.head()[Field::DataEnd as usize].load(Relaxed) - last;
         units >= least
             && units <= self.layout.item_units_max + ITEM_UNITS_MORE
             && position as u64 + units <= end

@@ -69,8 +69,8 @@ pub(crate) struct Partition {
     pub route: RouteWord,
     /// Bytes at the beginning and at the end of the region with huge pages under them.
     collapsed_bytes: [AtomicU64; 2],
-    /// Average words of an item: for prefetching.
-    item_words: AtomicU64,
+    /// Last word of an item of average length, counted from its first: for prefetching.
+    item_last_word: AtomicU64,
     /// Requests that readers could not count in the items themselves.
     pub samples: Samples,
     /// Listener of evictions; all partitions of a cache share it.
@@ -130,7 +130,7 @@ impl Partition {
             read_retries: AtomicU64::new(0),
             route: RouteWord::new(Route { access: Access::Crcw, owner: 0 }),
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
-            item_words: AtomicU64::new(3),
+            item_last_word: AtomicU64::new(2),
             samples: Samples::new(layout.region_words as usize * 8),
             eviction_listener: Arc::default(),
             follows_accesses: AtomicBool::new(false),

@@ -3,11 +3,14 @@
 use micanite_memory::sync::{AtomicU64, Ordering};
 
 use crate::index::bucket::Bucket;
-use crate::index::hash::{Buckets, IndexHash};
+use crate::index::entry::Entry;
+#[cfg(test)]
+use crate::index::hash::Buckets;
+use crate::index::hash::IndexHash;
 use crate::index::tags::Tags;
-use crate::limits::BUCKET_WORDS;
+use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
 use crate::partition::Partition;
-use crate::region::Field;
+use crate::region::{Field, LogField};
 
 /// Result of prefetching for a key. Only a hint: the entry may have changed since, and be another
 /// key's.
@@ -85,9 +88,9 @@ impl Partition {
     /// a request does. For longer items the processor prefetches.
     #[inline(always)]
     fn prefetch_span(&self, position: usize) {
-        let last = self.item_words.load(Ordering::Relaxed) as usize - 1;
+        let last = self.item_last_word.load(Ordering::Relaxed) as usize;
         self.region.prefetch(position);
-        self.region.prefetch(position + last.min(2 * BUCKET_WORDS));
+        self.region.prefetch(position + last);
         if last > BUCKET_WORDS {
             self.region.prefetch(position + BUCKET_WORDS);
         }
@@ -97,59 +100,100 @@ impl Partition {
     pub fn measure_items(&self) {
         let items = self.get(Field::ItemsLive).max(1);
         let words = self.get(Field::UnitsLive) / items;
-        self.item_words.store(words.max(3), Ordering::Relaxed);
+        let last = (words.max(3) - 1).min(2 * BUCKET_WORDS as u64);
+        self.item_last_word.store(last, Ordering::Relaxed);
+    }
+
+    /// Returns the number of main buckets, packed.
+    #[inline(always)]
+    pub fn buckets_packed(&self) -> u64 {
+        self.region.head()[Field::Buckets as usize].load(Ordering::Relaxed)
     }
 
     /// Begins to load the main bucket of a key. `changes` is [`Hint::changes`], loaded before: a bucket that
     /// was chosen while another thread wrote may be the wrong one.
-    #[inline(always)]
+    #[cfg(test)]
     pub fn prefetch_bucket(&self, hash: IndexHash, changes: u64) -> Hint<'_> {
-        let buckets = self.get(Field::Buckets);
-        let number = hash.bucket(Buckets::unpack(self.layout.buckets, buckets));
-        let bucket = self.main_bucket(number as u64);
+        let buckets = self.buckets_packed();
+        let bucket = self.main_bucket(hash.bucket(Buckets::unpack(self.layout.buckets, buckets)) as u64);
         bucket.prefetch();
         Hint { buckets, bucket: bucket.first_word, changes, ..Hint::nothing(self, hash) }
     }
 
     /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
-    /// this one has the tag. `bucket` is in the cache.
+    /// this one has the tag. `bucket` is in the cache. Returns whether there is a next bucket to look in.
     #[inline(always)]
-    pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>) {
-        hint.position = 0;
-        let tag = hint.hash.tag();
-        let matches = T::matches(bucket, tag, hint.changes != UNSURE);
+    pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>) -> bool {
+        let is_quiet = hint.changes != UNSURE;
+        let (words, tag) = (bucket.words(), hint.hash.tag());
+        let matches = T::matches(words, tag, is_quiet);
         if matches == 0 {
-            match bucket.next_spare() {
-                _ if bucket.is_being_written() => hint.changes = UNSURE,
-                Some(number) => {
-                    self.region.prefetch(self.layout.spare_bucket_word(number));
-                    hint.position = number as usize + 1;
-                }
-                None => {}
-            }
-            return;
+            self.prefetch_spare(hint, bucket);
+            return hint.spare().is_some();
         }
-        let slot = matches.trailing_zeros() as usize;
-        let entry = bucket.entry(slot);
-        let place = self.place(entry);
-        // Another writer may have put another entry there meanwhile.
-        let Some(place) = place.filter(|_| entry.has_tag(tag)) else {
-            hint.changes = UNSURE;
-            return;
+        let slot = matches.trailing_zeros() as usize % BUCKET_ENTRIES;
+        let entry = Entry(words[1 + slot].load(Ordering::Relaxed));
+        let position = match is_quiet {
+            true => self.position_of_owned(entry),
+            // Another writer may have put another entry there meanwhile.
+            false => self.place(entry).filter(|_| entry.has_tag(tag)).map(|place| place.position),
         };
-        self.prefetch_span(place.position);
+        let Some(position) = position else {
+            hint.position = 0;
+            hint.changes = UNSURE;
+            return false;
+        };
+        self.prefetch_span(position);
         hint.slot = bucket.slot_word(slot);
         hint.entry = entry.0;
-        hint.position = place.position;
+        hint.position = position;
         if entry.is_dirty() {
             hint.changes = UNSURE;
         }
+        false
     }
 
-    /// Returns [`Hint::changes`] for hints of the exclusive owner.
     #[inline(always)]
-    pub fn changes_seen(&self) -> u64 {
-        let is_plain = self.get(Field::Namespaces) == 0 && !self.moves_on_get;
-        if is_plain { self.changes.now() } else { UNSURE }
+    fn prefetch_spare(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>) {
+        hint.position = 0;
+        match bucket.next_spare() {
+            _ if bucket.is_being_written() => hint.changes = UNSURE,
+            Some(number) => {
+                self.region.prefetch(self.layout.spare_bucket_word(number));
+                hint.position = number as usize + 1;
+            }
+            None => {}
+        }
+    }
+
+    /// Returns the position of the item of an entry like [`Self::place`], for the exclusive owner.
+    #[inline(always)]
+    fn position_of_owned(&self, entry: Entry) -> Option<usize> {
+        if self.is_store() {
+            return Some((entry.0 & self.offset_mask) as usize);
+        }
+        let line = Field::SmallLog as usize + 8 * entry.log() as usize;
+        let word = |field: LogField| self.region.head()[line + field as usize].load(Ordering::Relaxed);
+        let (tail, oldest) = (word(LogField::Tail), word(LogField::Head).max(word(LogField::FlushMark)));
+        let offset = tail.wrapping_sub(entry.distance(tail, self.offset_mask));
+        // Neither left nor flushed, and below the tail: offsets of other laps of the mask are above it.
+        if offset.wrapping_sub(oldest) >= tail.wrapping_sub(oldest) {
+            return None;
+        }
+        let lap = word(LogField::LapStart);
+        let start = if offset >= lap { lap } else { word(LogField::LapBefore) };
+        Some(word(LogField::First).wrapping_add(offset).wrapping_sub(start) as usize)
+    }
+
+    /// Returns [`Hint::changes`] for hints of a worker, to be loaded before anything else of the partition: a
+    /// worker may become the owner while it prefetches, but does not cease to be it.
+    #[inline(always)]
+    pub fn changes_seen(&self, worker: usize) -> u64 {
+        let namespaces = &self.region.head()[Field::Namespaces as usize];
+        if self.route.is_own(worker) && namespaces.load(Ordering::Relaxed) == 0 {
+            self.changes.now()
+        } else {
+            UNSURE
+        }
     }
 }

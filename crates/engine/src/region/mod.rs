@@ -4,6 +4,8 @@
 
 pub(crate) mod copy_budget;
 pub(crate) mod fields;
+#[cfg(not(any(loom, miri)))]
+pub(crate) mod short;
 
 pub(crate) use fields::{Field, LogField};
 #[cfg(not(all(test, not(any(loom, miri)))))]

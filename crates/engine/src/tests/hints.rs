@@ -65,7 +65,7 @@ fn the_owners_changes_void_its_hints() {
     let cache = filled(&one_partition());
     let partition = &cache.partitions[0];
     let hash = hashes(&cache).next().unwrap();
-    let mut hint = partition.prefetch_bucket(hash, partition.changes_seen());
+    let mut hint = partition.prefetch_bucket(hash, partition.changes_seen(0));
     look(partition, &mut hint);
     assert!(hint.is_fact() && hint.entry != 0);
     let mut client = Client::new(&cache, 0);

@@ -1,6 +1,7 @@
 //! A worker executes batches of requests, with its permission for each partition.
 
 mod accesses;
+mod execute;
 mod flush;
 pub(crate) mod pipeline;
 mod prefetch;
@@ -15,14 +16,13 @@ use micanite_wire::hash::KeyHash;
 use crate::access::Permission;
 use crate::access::lock::{Queue, Turn};
 use crate::cache::Cache;
-use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
-use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
+use crate::limits::READ_ROUNDS_MAX;
+use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink};
 use crate::partition::{Hint, Partition};
 use crate::reader::walk::{Visitor, Walk, Walked};
 use crate::reader::{PlainGet, Read};
 use crate::region::copy_budget;
-use crate::worker::pipeline::{Own, Share};
-use crate::worker::prefetch::{Hints, prefetch};
+use crate::worker::pipeline::Own;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.
@@ -170,104 +170,6 @@ impl Worker {
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.turn_left_bytes <= 0
-    }
-
-    /// Executes requests in order, at least one. Returns how many: fewer than given when the turn
-    /// is spent ([`Self::is_spent`]), or when [`ReplySink::reserve`] had no room for the next one.
-    /// That one then has had no effect but that of a touch.
-    ///
-    /// The owner of a partition that this worker may not touch executes the request meanwhile, on
-    /// the owner's thread, if the cache has a waker ([`Cache::set_waker`]). Otherwise the outcome
-    /// is [`Outcome::NotOwner`].
-    ///
-    /// `now_s` is on the same clock as the expiries.
-    ///
-    /// # Panics
-    /// With more than [`BATCH_REQUESTS_MAX`] requests.
-    #[inline]
-    pub fn execute<S: ReplySink + Send>(&mut self, batch: &[Request<'_>], now_s: u32, sink: &mut S) -> usize {
-        assert!(batch.len() <= BATCH_REQUESTS_MAX);
-        self.flush_if_due(now_s);
-        let cache = &*self.cache;
-        cache.epochs.enter(self.number);
-        cache.mailboxes.serve(self.number);
-        let mut hints = Hints::new();
-        if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
-            prefetch(cache, self.number, batch, &mut hints);
-        }
-        let outer = copy_budget::replace(self.turn_left_bytes);
-        let is_spent = self.is_spent();
-        let mut executed = 0;
-        while let Some(request) = batch.get(executed) {
-            let known = hints.get(executed);
-            if let Some(hint) = known
-                && let Some(had_room) =
-                    pipeline::execute_hinted(cache, (executed, request), hint, now_s, sink)
-            {
-                self.count(hint.partition);
-                if !had_room {
-                    break;
-                }
-                executed += 1;
-                if is_spent {
-                    break;
-                }
-                continue;
-            }
-            let partition = known.map_or_else(|| cache.partition(request.hash), |hint| hint.partition);
-            let mut permission = partition.route.permission(self.number);
-            if permission == Permission::Wait {
-                permission = self.wait(partition);
-                // Another owner may have written meanwhile.
-                hints.clear();
-            }
-            let unknown;
-            let hint = match hints.get(executed) {
-                Some(hint) => hint,
-                None => {
-                    unknown = Hint::nothing(partition, partition.index_hash(request.hash));
-                    &unknown
-                }
-            };
-            let asked = HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
-            let numbered = (executed, &asked);
-            let had_room = match permission {
-                Permission::Own => {
-                    self.count(partition);
-                    pipeline::execute_one::<Own, S>(cache, numbered, hint, now_s, sink)
-                }
-                Permission::Share => {
-                    self.count(partition);
-                    pipeline::execute_one::<Share, S>(cache, numbered, hint, now_s, sink)
-                }
-                Permission::Read { owner } => {
-                    self.count(partition);
-                    self.read_concurrently(owner, numbered, hint, now_s, sink)
-                }
-                Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
-                Permission::Wait => unreachable!("nobody changes routes during a turn"),
-            };
-            if !had_room {
-                break;
-            }
-            executed += 1;
-            if copy_budget::is_spent() {
-                break;
-            }
-        }
-        self.turn_left_bytes = copy_budget::replace(outer);
-        cache.epochs.leave(self.number);
-        executed
-    }
-
-    /// Counts a request, for the balance of loads.
-    #[inline]
-    fn count(&self, partition: &Partition) {
-        let Some(loads) = self.cache.loads.get(self.number) else {
-            return;
-        };
-        let load = &loads[partition.layout.number];
-        load.store(load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Executes a request for a partition that this worker may only read. Beside an owner that

@@ -2,94 +2,196 @@
 //! requests, then the items they point to. Compiled once for each instruction set that helps: hashes of
 //! eight keys at a time, and the tags of a bucket by one comparison.
 
-use arrayvec::ArrayVec;
+use std::mem::MaybeUninit;
 
-use crate::access::Permission;
 use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::index::hash::{IndexHash, LANES};
 use crate::index::tags::{Level, Scalar, Tags};
-use crate::limits::BATCH_REQUESTS_MAX;
+use crate::limits::WINDOW_REQUESTS;
 use crate::operations::request::Request;
-use crate::partition::{Hint, Partition, UNSURE};
+use crate::partition::{Hint, UNSURE};
 
-/// Results of prefetching, for each request.
-pub(crate) type Hints<'a> = ArrayVec<Hint<'a>, BATCH_REQUESTS_MAX>;
+/// Results of prefetching, for each request of a window. Those that no request has are not initialised: they
+/// are more memory than a short batch touches.
+pub(super) struct Hints<'a> {
+    hints: [MaybeUninit<Hint<'a>>; WINDOW_REQUESTS],
+    count: usize,
+}
 
-/// Prefetches the memory that a batch of a worker will need, and records where each item was seen. The
-/// worker is inside the batch.
+impl<'a> Hints<'a> {
+    pub const fn new() -> Self {
+        Self { hints: [const { MaybeUninit::uninit() }; WINDOW_REQUESTS], count: 0 }
+    }
+
+    #[inline(always)]
+    pub fn all(&mut self) -> &mut [Hint<'a>] {
+        let hints = &raw mut self.hints;
+        #[expect(unsafe_code, reason = "an array of which the first part is initialised")]
+        // SAFETY: `buckets` has written so many of them.
+        unsafe {
+            std::slice::from_raw_parts_mut(hints.cast(), self.count)
+        }
+    }
+}
+
+/// Begins to load the buckets of a window of requests. The worker is inside the batch.
 #[inline]
-pub(super) fn prefetch<'a>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hints: &mut Hints<'a>) {
+pub(super) fn prefetch_buckets<'a>(
+    cache: &'a Cache,
+    worker: usize,
+    window: &[Request<'_>],
+    hints: &mut Hints<'a>,
+) {
     match cache.level {
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         // SAFETY: the processor has these instructions (`Level::of_this_processor`).
         #[expect(unsafe_code, reason = "instructions that not every processor has")]
-        Level::Avx512 => unsafe { prefetch_avx512(cache, worker, batch, hints) },
+        Level::Avx512 => unsafe { buckets_avx512(cache, worker, window, hints) },
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         // SAFETY: as above.
         #[expect(unsafe_code, reason = "instructions that not every processor has")]
-        Level::Avx2 => unsafe { prefetch_avx2(cache, worker, batch, hints) },
-        Level::Any => prefetch_by::<Scalar>(cache, worker, batch, hints),
+        Level::Avx2 => unsafe { buckets_avx2(cache, worker, window, hints) },
+        Level::Any => buckets(cache, worker, window, hints),
+    }
+}
+
+/// Begins to load the items of a window, whose buckets were prefetched, and records where each was seen.
+#[inline]
+pub(super) fn prefetch_items(level: Level, hints: &mut Hints<'_>) {
+    match level {
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+        // SAFETY: the processor has these instructions (`Level::of_this_processor`).
+        #[expect(unsafe_code, reason = "instructions that not every processor has")]
+        Level::Avx512 => unsafe { items_avx512(hints) },
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+        // SAFETY: as above.
+        #[expect(unsafe_code, reason = "instructions that not every processor has")]
+        Level::Avx2 => unsafe { items_avx2(hints) },
+        Level::Any => items_by::<Scalar>(hints.all()),
+    }
+}
+
+/// Looks for the item of a request that stands alone, as both stages would. The worker is inside the batch.
+#[inline]
+pub(super) fn look_up<'a>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
+    match cache.level {
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+        // SAFETY: the processor has these instructions (`Level::of_this_processor`).
+        #[expect(unsafe_code, reason = "instructions that not every processor has")]
+        Level::Avx512 => unsafe { look_up_avx512(cache, worker, request) },
+        _ => look_up_by::<Scalar>(cache, worker, request),
     }
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[target_feature(enable = "avx512f,avx2,bmi1,bmi2,lzcnt")]
-fn prefetch_avx512<'a>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hints: &mut Hints<'a>) {
-    prefetch_by::<crate::index::tags::Avx512>(cache, worker, batch, hints);
+fn look_up_avx512<'a>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
+    look_up_by::<crate::index::tags::Avx512>(cache, worker, request)
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,lzcnt")]
+fn buckets_avx512<'a>(cache: &'a Cache, worker: usize, window: &[Request<'_>], hints: &mut Hints<'a>) {
+    buckets(cache, worker, window, hints);
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-fn prefetch_avx2<'a>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hints: &mut Hints<'a>) {
-    prefetch_by::<Scalar>(cache, worker, batch, hints);
+fn buckets_avx2<'a>(cache: &'a Cache, worker: usize, window: &[Request<'_>], hints: &mut Hints<'a>) {
+    buckets(cache, worker, window, hints);
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,lzcnt")]
+fn items_avx512(hints: &mut Hints<'_>) {
+    items_by::<crate::index::tags::Avx512>(hints.all());
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn items_avx2(hints: &mut Hints<'_>) {
+    items_by::<Scalar>(hints.all());
 }
 
 #[inline(always)]
-fn prefetch_by<'a, T: Tags>(cache: &'a Cache, worker: usize, batch: &[Request<'_>], hints: &mut Hints<'a>) {
-    // All partitions of a cache have one secret.
-    let secret = cache.partitions[0].layout.secret;
-    for requests in batch.chunks(LANES) {
-        let mut hashes = [0; LANES];
-        for (hash, request) in hashes.iter_mut().zip(requests) {
-            *hash = request.hash.0;
+fn look_up_by<'a, T: Tags>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
+    let partition = cache.partition(request.hash);
+    let changes = partition.changes_seen(owner_of_facts(cache, worker));
+    let hash = partition.index_hash(request.hash);
+    if changes == UNSURE {
+        return Hint::nothing(partition, hash);
+    }
+    let buckets = partition.buckets_packed();
+    let bucket = partition.bucket(hash).first_word;
+    let mut hint = Hint { buckets, bucket, changes, ..Hint::nothing(partition, hash) };
+    items_by::<T>(std::slice::from_mut(&mut hint));
+    hint
+}
+
+/// Returns the worker whose hints are facts where it is the exclusive owner. Where the policy moves items that
+/// are read, there is none.
+#[inline(always)]
+fn owner_of_facts(cache: &Cache, worker: usize) -> usize {
+    if cache.partitions[0].moves_on_get { usize::MAX } else { worker }
+}
+
+#[inline(always)]
+fn buckets<'a>(cache: &'a Cache, worker: usize, window: &[Request<'_>], hints: &mut Hints<'a>) {
+    hints.count = 0;
+    let partitions = &*cache.partitions;
+    // All partitions of a cache find the bucket of a key alike (`Cache::of`).
+    let layout = &partitions[0].layout;
+    let index = layout.index();
+    let owner = owner_of_facts(cache, worker);
+    let lanes = window.chunks(LANES).zip(hints.hints.chunks_mut(LANES));
+    for (requests, hints) in lanes {
+        let (mut hashes, mut buckets) = ([0; LANES], [0; LANES]);
+        for (((request, hint), hash), of) in
+            requests.iter().zip(&mut *hints).zip(&mut hashes).zip(&mut buckets)
+        {
+            let partition = &partitions[request.hash.partition(cache.partition_bits)];
+            let changes = partition.changes_seen(owner);
+            let seen = hint.write(Hint { changes, ..Hint::nothing(partition, IndexHash::of_word(0)) });
+            seen.buckets = partition.buckets_packed();
+            (*hash, *of) = (request.hash.0, seen.buckets);
         }
-        IndexHash::hash_lanes(&mut hashes, secret);
-        for (hash, request) in hashes.iter().zip(requests) {
-            let partition = cache.partition(request.hash);
-            let changes = changes_for(partition, worker);
-            hints.push(partition.prefetch_bucket(IndexHash::of_word(*hash), changes));
+        IndexHash::hash_lanes(&mut hashes, layout.secret);
+        let words = index.words_of_buckets(&hashes, &buckets);
+        for ((hint, hash), word) in hints.iter_mut().take(requests.len()).zip(&hashes).zip(&words) {
+            #[expect(unsafe_code, reason = "hints are not initialised twice")]
+            // SAFETY: written above.
+            let hint = unsafe { hint.assume_init_mut() };
+            (hint.hash, hint.bucket) = (IndexHash::of_word(*hash), *word as usize);
+            hint.partition.region.prefetch(hint.bucket);
         }
     }
+    hints.count = window.len().min(WINDOW_REQUESTS);
+    hints.count = window.len().min(WINDOW_REQUESTS);
+}
+
+#[inline(always)]
+fn items_by<T: Tags>(hints: &mut [Hint<'_>]) {
     let mut chained = 0u64;
     for (index, hint) in hints.iter_mut().enumerate() {
         let partition = hint.partition;
         let bucket = Bucket::at(&partition.region, hint.bucket);
-        partition.prefetch_item::<T>(hint, bucket);
-        chained |= u64::from(hint.spare().is_some()) << index;
+        if partition.prefetch_item::<T>(hint, bucket) {
+            chained |= 1 << index;
+        }
     }
     while chained != 0 {
         let hint = &mut hints[chained.trailing_zeros() as usize];
         chained &= chained - 1;
         let partition = hint.partition;
-        if let Some(number) = hint.spare()
-            && number < partition.layout.spares(partition.buckets())
-        {
-            let bucket = partition.spare_bucket(number);
-            partition.prefetch_item::<T>(hint, bucket);
-        }
-        if hint.spare().is_some() {
+        let is_longer = match hint.spare() {
+            Some(number) if number < partition.layout.spares(partition.buckets()) => {
+                partition.prefetch_item::<T>(hint, partition.spare_bucket(number))
+            }
+            spare => spare.is_some(),
+        };
+        if is_longer {
             hint.changes = UNSURE;
         }
-    }
-}
-
-/// Returns [`Hint::changes`] for the hints of a worker, to be loaded before anything else of the partition: a
-/// worker may become the owner while it prefetches, but does not cease to be it.
-#[inline(always)]
-fn changes_for(partition: &Partition, worker: usize) -> u64 {
-    match partition.route.permission(worker) {
-        Permission::Own => partition.changes_seen(),
-        _ => UNSURE,
     }
 }

@@ -9,6 +9,8 @@ use crate::index::visits;
 use crate::log::LogKind;
 use crate::log::item::{Expiry, Header, unpack_meta};
 use crate::partition::{Hint, Place};
+#[cfg(not(any(loom, miri)))]
+use crate::region::short;
 use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
 
@@ -16,6 +18,14 @@ use crate::writer::{Found, Writer};
 pub(crate) struct FactItem {
     pub header: Header,
     pub flags: u32,
+}
+
+/// An item that a hint led to, without extensions. It lies in the region.
+pub(crate) struct PlainItem {
+    pub header: Header,
+    /// Byte of the region at which the value begins.
+    pub value_at: usize,
+    pub value_bytes: usize,
 }
 
 impl Writer<'_> {
@@ -43,6 +53,62 @@ impl Writer<'_> {
             return None;
         }
         Some(found)
+    }
+
+    /// Returns the item of a hint that is a fact ([`Hint::is_fact`]), if it is the key's, whole, and has no
+    /// extension but the CAS value that a store gives every item: most are like that.
+    #[inline(always)]
+    pub fn plain_item(&self, hint: &Hint<'_>, key: &[u8]) -> Option<PlainItem> {
+        let (p, position) = (self.partition, hint.position);
+        let header = p.header(position);
+        let value_bytes = header.plain_value_bytes(key.len(), p.is_store())?;
+        let in_region = position + header.units() as usize <= p.region.words();
+        if !p.has_room(position, header) || !in_region {
+            return None;
+        }
+        let key_at = (position + 1 + usize::from(p.is_store())) * 8;
+        #[expect(unsafe_code, reason = "the item was checked as a whole")]
+        // SAFETY: header, CAS value, key and value fit the space of the item, as their lengths say, and the
+        // space ends in the region (checked above).
+        let is_key = unsafe { self.is_key(key_at, key) };
+        if !is_key || p.is_flushed_from_store(position, header) {
+            return None;
+        }
+        Some(PlainItem { header, value_at: key_at + key.len(), value_bytes })
+    }
+
+    /// Returns whether the bytes at a byte of the region are a key.
+    ///
+    /// # Safety
+    /// They lie in the region.
+    #[expect(unsafe_code, reason = "the owner reads plain bytes")]
+    #[inline(always)]
+    unsafe fn is_key(&self, first_byte: usize, key: &[u8]) -> bool {
+        #[cfg(not(any(loom, miri)))]
+        {
+            // SAFETY: the contract of this function; only the writer writes, and this writer does not while
+            // the slice lives.
+            let stored = unsafe { self.partition.region.plain_bytes_within(first_byte, key.len()) };
+            short::is_same(stored, key)
+        }
+        #[cfg(any(loom, miri))]
+        self.partition.region.equals(first_byte / 8, key)
+    }
+
+    /// Copies the value of an item.
+    #[inline(always)]
+    pub fn copy_plain(&self, item: &PlainItem, target: &mut [u8]) {
+        let target = &mut target[..item.value_bytes];
+        #[cfg(not(any(loom, miri)))]
+        {
+            #[expect(unsafe_code, reason = "the owner reads plain bytes")]
+            // SAFETY: the item lies in the region; only the writer writes, and this writer does not while the
+            // slice lives.
+            let value = unsafe { self.partition.region.plain_bytes_within(item.value_at, item.value_bytes) };
+            short::copy(value, target);
+        }
+        #[cfg(any(loom, miri))]
+        self.partition.region.copy_out(item.value_at, target);
     }
 
     /// Returns the item of a hint that is a fact ([`Hint::is_fact`]), if it is the key's, whole, without
