@@ -253,6 +253,21 @@ impl Header {
         Some(Self(self.0 & KEPT | ((space - used) as u64) << SLACK_SHIFT))
     }
 
+    /// Returns the header of a plain item ([`Self::plain_value_bytes`], the length now) like
+    /// [`Self::with_value_bytes`], if no client knows its CAS value.
+    #[inline(always)]
+    pub const fn with_plain_value_bytes(self, now_bytes: usize, value_bytes: usize) -> Option<Self> {
+        const UNITS: u64 = (1 << UNITS_BITS) - 1;
+        const KEPT: u64 = UNITS | 0xff << KEY_SHIFT | CAS | HEAP;
+        let space = ((self.0 >> SLACK_SHIFT) as usize & SLACK_BYTES_MAX) + now_bytes;
+        // Less than none is more than all.
+        let slack = space.wrapping_sub(value_bytes);
+        if slack > SLACK_BYTES_MAX || self.cas_given() {
+            return None;
+        }
+        Some(Self(self.0 & KEPT | (slack as u64) << SLACK_SHIFT))
+    }
+
     /// Returns the word of the key, counted from the header.
     #[inline]
     pub const fn key_word(self) -> usize {

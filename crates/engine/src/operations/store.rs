@@ -12,9 +12,15 @@ use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 impl Writer<'_> {
     /// Overwrites an item whose hint is a fact ([`Hint::is_fact`]): the usual set of an item that exists.
     /// Returns false if something needs a closer look, and nothing has happened.
-    #[inline(never)]
+    #[inline(always)]
     pub fn overwrite_hinted(&self, key: &[u8], hint: &Hint<'_>, value: &[u8], meta: (u32, Expiry)) -> bool {
         self.keep_hints();
+        let is_plain = meta == (0, Expiry::NEVER) && hint.entry != 0;
+        is_plain && self.overwrite_plain(key, hint, value) || self.overwrite_with_meta(key, hint, value, meta)
+    }
+
+    #[inline(never)]
+    fn overwrite_with_meta(&self, key: &[u8], hint: &Hint<'_>, value: &[u8], meta: (u32, Expiry)) -> bool {
         let bucket = Bucket::at(&self.partition.region, hint.bucket);
         let item = self.item_of_fact(hint, key);
         item.is_some_and(|item| self.overwrite_at(bucket, (hint.position, item.header), value, meta))

@@ -7,6 +7,7 @@ use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
 use crate::limits::LONG_VALUE_BYTES;
 use crate::log::item::{Expiry, Header, pack_meta};
+use crate::partition::Hint;
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
@@ -18,6 +19,45 @@ impl Writer<'_> {
         let bucket = self.partition.bucket(hash);
         !self.is_due_to_move(found)
             && self.overwrite_at(bucket, (found.place.position, found.header), value, meta)
+    }
+
+    /// Writes a value into the space of an item whose hint is a fact, like [`Self::overwrite_at`], if neither the
+    /// item nor the value has flags, an expiry or anything else unusual.
+    #[inline(always)]
+    pub fn overwrite_plain(&self, key: &[u8], hint: &Hint<'_>, value: &[u8]) -> bool {
+        let (p, position) = (self.partition, hint.position);
+        if p.layout.is_kept_store() || p.chunks.get().is_some() {
+            return false;
+        }
+        let Some(item) = self.plain_item(hint, key) else {
+            return false;
+        };
+        let Some(header) = item.header.with_plain_value_bytes(item.value_bytes, value.len()) else {
+            return false;
+        };
+        let header = header.with_frequency(self.frequency_after(item.header.frequency()));
+        let bucket = Bucket::at(&p.region, hint.bucket);
+        let change = bucket.begin();
+        // Busy until the value is whole, for a process that recovers the image after a kill.
+        self.set_header(position, header.with_busy());
+        fence(Release);
+        if p.is_store() {
+            self.stamp(position, header);
+        }
+        p.region.copy_in(item.value_at, value);
+        self.set_header(position, header);
+        bucket.end(change);
+        p.add(Field::ItemsOverwritten, 1);
+        true
+    }
+
+    /// Gives an item of a store the next stamp.
+    #[inline(always)]
+    fn stamp(&self, position: usize, header: Header) {
+        let p = self.partition;
+        let stamp = p.get(Field::Stamp) + 1;
+        p.set(Field::Stamp, stamp);
+        p.word(position + header.key_word() - 1).store(stamp, Relaxed);
     }
 
     /// Writes a value into the space of an item, if it may stay there: it fits, no client knows its
@@ -51,9 +91,7 @@ impl Writer<'_> {
             p.word(position + 1).store(pack_meta(expiry.0, flags), Relaxed);
         }
         if p.is_store() {
-            let stamp = p.get(Field::Stamp) + 1;
-            p.set(Field::Stamp, stamp);
-            p.word(position + header.key_word() - 1).store(stamp, Relaxed);
+            self.stamp(position, header);
         }
         p.region.copy_in((position + header.key_word()) * 8 + header.key_bytes(), value);
         self.set_header(position, header);
