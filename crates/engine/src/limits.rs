@@ -2,11 +2,10 @@
 
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
-/// The most requests of one batch.
+/// Requests of a batch beyond which more gain nothing: callers collect up to so many.
 pub const BATCH_REQUESTS_MAX: usize = 64;
-/// Requests that are prefetched together: enough to hide the latency of the memory, and few enough that
-/// what was loaded is still in the first cache when it is used.
-pub const WINDOW_REQUESTS: usize = 64;
+/// Requests of a batch that are prefetched together.
+pub const WINDOW_REQUESTS: usize = BATCH_REQUESTS_MAX;
 /// Entries of a bucket: with its version word it fills a cache line.
 pub const BUCKET_ENTRIES: usize = 7;
 /// Words of a bucket.
@@ -155,6 +154,6 @@ const _: () = assert!(RESERVE_SHARE as usize <= PARTITION_ITEMS_MIN);
 // The largest item fits the unit count of its header (28 bits of 8 bytes).
 const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 40 < (1 << 28) * 8);
 // A window keeps one bit per request in a word.
-const _: () = assert!(WINDOW_REQUESTS <= 64 && WINDOW_REQUESTS <= BATCH_REQUESTS_MAX);
+const _: () = assert!(WINDOW_REQUESTS <= 64);
 // Numbers of buckets fit the chain half of a version word, positions the links of the heap.
 const _: () = assert!(PARTITION_BYTES_MAX / 8 < 1 << 32);

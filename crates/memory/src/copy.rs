@@ -10,8 +10,23 @@ use crate::{Region, WORD_BYTES};
 
 impl Region {
     /// Copies `target.len()` bytes, from `first_byte` on, into `target`.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out(&self, first_byte: usize, target: &mut [u8]) {
+        // One word is worth no call.
+        let Some(word) = target.as_mut_array() else {
+            return self.copy_out_parts(first_byte, target);
+        };
+        let (first, shift) = (first_byte / WORD_BYTES, 8 * (first_byte % WORD_BYTES));
+        *word = if shift == 0 {
+            self.word(first).load(Relaxed)
+        } else {
+            let [low, high] = self.array(first);
+            low.load(Relaxed) >> shift | high.load(Relaxed) << (u64::BITS as usize - shift)
+        }
+        .to_le_bytes();
+    }
+
+    fn copy_out_parts(&self, first_byte: usize, target: &mut [u8]) {
         let skip = first_byte % WORD_BYTES;
         let words = (skip + target.len()).div_ceil(WORD_BYTES);
         let mut words = self.slice(first_byte / WORD_BYTES, words).iter();

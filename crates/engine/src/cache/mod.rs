@@ -149,9 +149,9 @@ impl Cache {
             let access = if workers == 1 { Access::Erew } else { config.access };
             partition.route.set(Route { access, owner });
         }
-        // Prefetching loads the layout of the index once for all keys.
-        let index = |partition: &Partition| (partition.layout.index(), partition.layout.secret);
-        debug_assert!(partitions.iter().all(|partition| index(partition) == index(&partitions[0])));
+        // Prefetching loads these once for all keys.
+        let shared = |of: &Partition| (of.layout.index(), of.layout.secret, of.moves_on_get);
+        assert!(partitions.iter().all(|partition| shared(partition) == shared(&partitions[0])));
         let loads = |_| partitions.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             partition_bits: partitions.len().ilog2(),

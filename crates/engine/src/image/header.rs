@@ -87,8 +87,9 @@ pub(super) fn with_own(of: PartitionLayout, header: &HeaderWords) -> Result<Part
     // The index leaves half of a partition to items, except for a rest.
     let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;
     let buckets = word(Field::BucketsFirst);
-    let is_possible = |lines: u64| lines * BUCKET_WORDS as u64 <= index_words_max;
-    if !(2..=of.region_words).contains(&buckets) || !is_possible(of.index_lines(buckets)) {
+    let is_possible = |lines: u64| lines <= index_words_max / BUCKET_WORDS as u64;
+    // The number itself comes first: lines are computed exactly for numbers that are possible.
+    if buckets < 2 || !is_possible(buckets) || !is_possible(of.index_lines(buckets)) {
         return Err("its number of buckets at first");
     }
     Ok(PartitionLayout {

@@ -8,9 +8,9 @@ use crate::index::entry::match_tags;
 
 /// A way of searching.
 pub(crate) trait Tags {
-    /// Returns the entries of a bucket that carry `tag`: bit i for entry i. `is_quiet` if nobody writes the
-    /// bucket meanwhile.
-    fn matches(bucket: &BucketWords, tag: u64, is_quiet: bool) -> u32;
+    /// Returns the entries of a bucket that carry `tag`: bit i for entry i. Others may write the bucket
+    /// meanwhile.
+    fn matches(bucket: &BucketWords, tag: u64) -> u32;
 }
 
 /// Entry by entry.
@@ -18,7 +18,7 @@ pub(crate) enum Scalar {}
 
 impl Tags for Scalar {
     #[inline(always)]
-    fn matches(bucket: &BucketWords, tag: u64, _: bool) -> u32 {
+    fn matches(bucket: &BucketWords, tag: u64) -> u32 {
         match_tags(|slot| bucket[1 + slot].load(Relaxed), tag)
     }
 }
@@ -62,11 +62,10 @@ pub(crate) use avx512::Avx512;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[expect(unsafe_code, reason = "instructions that not every processor has")]
 mod avx512 {
-    use std::arch::x86_64::{
-        _mm512_cmpeq_epi64_mask, _mm512_loadu_epi64, _mm512_set1_epi64, _mm512_srli_epi64,
-    };
+    use std::arch::asm;
+    use std::arch::x86_64::{__m512i, _mm512_cmpeq_epi64_mask, _mm512_set1_epi64, _mm512_srli_epi64};
 
-    use super::{Scalar, Tags};
+    use super::Tags;
     use crate::index::bucket::BucketWords;
 
     /// All entries at once, for processors with AVX-512F alone.
@@ -74,23 +73,26 @@ mod avx512 {
 
     impl Tags for Avx512 {
         #[inline(always)]
-        fn matches(bucket: &BucketWords, tag: u64, is_quiet: bool) -> u32 {
-            if !is_quiet {
-                return Scalar::matches(bucket, tag, is_quiet);
-            }
-            // SAFETY: the caller runs on a processor with AVX-512F (see `Level`), and says that nobody writes
-            // the bucket.
+        fn matches(bucket: &BucketWords, tag: u64) -> u32 {
+            // SAFETY: the caller runs on a processor with AVX-512F (see `Level`).
             unsafe { matches(bucket, tag) }
         }
     }
 
-    /// # Safety
-    /// Nobody writes the bucket meanwhile.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn matches(bucket: &BucketWords, tag: u64) -> u32 {
-        // SAFETY: the words are as long as the register, and nobody writes them.
-        let words = unsafe { _mm512_loadu_epi64(bucket.as_ptr().cast()) };
+    fn matches(bucket: &BucketWords, tag: u64) -> u32 {
+        let words: __m512i;
+        // SAFETY: the instruction reads the words of the bucket, which are as long as the register, and
+        // nothing else. Others may write them: unlike a load of the language, it may race.
+        unsafe {
+            asm!(
+                "vmovdqu64 {words}, [{bucket}]",
+                words = out(zmm_reg) words,
+                bucket = in(reg) bucket.as_ptr(),
+                options(nostack, readonly, preserves_flags),
+            );
+        }
         let tags = _mm512_srli_epi64::<48>(words);
         let same = _mm512_cmpeq_epi64_mask(tags, _mm512_set1_epi64(tag as i64));
         // The first word is the version.
@@ -120,12 +122,10 @@ mod tests {
             let bucket = region.array(8);
             let carries = |slot: &usize| words[slot + 1] >> 48 == tag;
             let naive = (0..7).filter(carries).fold(0, |all, slot| all | 1 << slot);
-            for is_quiet in [false, true] {
-                prop_assert_eq!(Scalar::matches(bucket, tag, is_quiet), naive);
-                #[cfg(target_arch = "x86_64")]
-                if Level::of_this_processor() == Level::Avx512 {
-                    prop_assert_eq!(Avx512::matches(bucket, tag, is_quiet), naive);
-                }
+            prop_assert_eq!(Scalar::matches(bucket, tag), naive);
+            #[cfg(target_arch = "x86_64")]
+            if Level::of_this_processor() == Level::Avx512 {
+                prop_assert_eq!(Avx512::matches(bucket, tag), naive);
             }
         }
     }

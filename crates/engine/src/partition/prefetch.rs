@@ -126,7 +126,7 @@ impl Partition {
     pub fn prefetch_item<T: Tags>(&self, hint: &mut Hint<'_>, bucket: Bucket<'_>) -> bool {
         let is_quiet = hint.changes != UNSURE;
         let (words, tag) = (bucket.words(), hint.hash.tag());
-        let matches = T::matches(words, tag, is_quiet);
+        let matches = T::matches(words, tag);
         if matches == 0 {
             self.prefetch_spare(hint, bucket);
             return hint.spare().is_some();

@@ -6,6 +6,7 @@
 
 pub(crate) mod copy;
 pub(crate) mod external;
+mod plain;
 pub(crate) mod snapshot;
 pub(crate) mod walk;
 

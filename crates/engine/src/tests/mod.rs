@@ -27,3 +27,5 @@ mod store;
 pub(crate) mod support;
 #[cfg(all(test, not(any(loom, miri))))]
 mod threads;
+#[cfg(all(test, not(any(loom, miri))))]
+mod twin;

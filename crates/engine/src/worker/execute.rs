@@ -1,12 +1,13 @@
-//! Execution of a batch: requests in order, each with what prefetching found for it. The batch is cut into
-//! windows. While one is executed, the memory loads what the next one needs.
+//! Execution of a batch: requests in order, each with what prefetching found for it. A long batch is cut into
+//! windows, and each is prefetched and executed before the next.
 
 use micanite_memory::sync::{AtomicU64, Ordering};
 
 use crate::access::Permission;
 use crate::limits::WINDOW_REQUESTS;
-use crate::operations::request::{HashedRequest, ReplySink, Request};
+use crate::operations::request::{HashedRequest, Operation, ReplySink, Request};
 use crate::partition::{Hint, Partition};
+use crate::reader::Read;
 use crate::region::copy_budget;
 use crate::worker::Worker;
 use crate::worker::pipeline::{self, Own, Share};
@@ -37,7 +38,7 @@ impl Worker {
     /// `now_s` is on the same clock as the expiries.
     ///
     /// More requests overlap more of the memory's latency: batches of 16 or more are worth collecting, and
-    /// beyond a few hundred nothing is gained.
+    /// beyond [`crate::BATCH_REQUESTS_MAX`] nothing is gained. A route change waits for the end of the batch.
     #[inline]
     pub fn execute<S: ReplySink + Send>(&mut self, batch: &[Request<'_>], now_s: u32, sink: &mut S) -> usize {
         self.flush_if_due(now_s);
@@ -64,8 +65,7 @@ impl Worker {
         executed
     }
 
-    /// Executes windows, each prefetched while the one before is executed. Returns how many requests were
-    /// executed.
+    /// Prefetches and executes one window after the other. Returns how many requests were executed.
     #[inline]
     fn execute_windows<S: ReplySink + Send>(
         &self,
@@ -155,13 +155,13 @@ impl Worker {
             nothing = Hint::nothing(partition, hint.hash);
             (hint, next) = (&nothing, Next::Unhinted);
         }
+        if let Operation::Get { cas: false } = request.operation
+            && let Some(had_room) = self.read_plain((index, request.key), (permission, hint), now_s, sink)
+        {
+            return if had_room { next } else { Next::NoRoom };
+        }
         let asked = HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
         let numbered = (index, &asked);
-        if let Some(loads) = cache.loads.get(self.number)
-            && !matches!(permission, Permission::Elsewhere { .. })
-        {
-            count(loads, partition);
-        }
         let had_room = match permission {
             Permission::Own => pipeline::execute_one::<Own, S>(cache, numbered, hint, now_s, sink),
             Permission::Share => pipeline::execute_one::<Share, S>(cache, numbered, hint, now_s, sink),
@@ -169,11 +169,43 @@ impl Worker {
             Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
             Permission::Wait => unreachable!("nobody changes routes during a turn"),
         };
-        match had_room {
-            false => Next::NoRoom,
-            true if copy_budget::is_spent() => Next::Spent,
-            true => next,
+        if !had_room {
+            return Next::NoRoom;
         }
+        if !matches!(permission, Permission::Elsewhere { .. }) {
+            self.count(partition);
+        }
+        if copy_budget::is_spent() { Next::Spent } else { next }
+    }
+    #[inline(always)]
+    fn count(&self, partition: &Partition) {
+        if let Some(loads) = self.cache.loads.get(self.number) {
+            count(loads, partition);
+        }
+    }
+
+    /// Reads an item beside other writers where prefetching saw it, if neither it nor the permission is
+    /// unusual. Returns whether the sink had room.
+    #[inline(always)]
+    fn read_plain<S: ReplySink>(
+        &self,
+        (index, key): (usize, &[u8]),
+        (permission, hint): (Permission, &Hint<'_>),
+        now_s: u32,
+        sink: &mut S,
+    ) -> Option<bool> {
+        if !matches!(permission, Permission::Read { .. } | Permission::Share) {
+            return None;
+        }
+        let partition = hint.partition;
+        let Read::Done { count: is_counted } = partition.read_plain((index, key), hint, sink)? else {
+            return Some(false);
+        };
+        self.count(partition);
+        if is_counted {
+            partition.note_read(permission == Permission::Share, (hint.hash, key), now_s);
+        }
+        Some(true)
     }
 }
 

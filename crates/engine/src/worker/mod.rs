@@ -197,7 +197,7 @@ impl Worker {
             match read {
                 Read::Done { count } => {
                     if count {
-                        partition.samples.note(request.hash);
+                        partition.note_read(false, (request.hash, request.key), now_s);
                     }
                     return true;
                 }

@@ -98,7 +98,7 @@ fn meta_get<M: Mode, S: ReplySink>(
 }
 
 /// Reads beside other writers. Returns whether the sink had room; `None` if the request needs a
-/// writer. Counts the request, if the lock is free: counting is a write, and not worth a wait.
+/// writer.
 #[inline]
 fn read_shared<G: GetOptions, S: ReplySink>(
     (index, request): (usize, &HashedRequest<'_>),
@@ -110,8 +110,8 @@ fn read_shared<G: GetOptions, S: ReplySink>(
     let partition = hint.partition;
     match partition.read_prefetched((index, request), options, hint, now_s, sink) {
         Read::Done { count } => {
-            if count && let Some(writer) = partition.try_writer(now_s) {
-                writer.note_request(request.hash, request.key);
+            if count {
+                partition.note_read(true, (request.hash, request.key), now_s);
             }
             Some(true)
         }

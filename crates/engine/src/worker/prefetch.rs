@@ -167,7 +167,6 @@ fn buckets<'a>(cache: &'a Cache, worker: usize, window: &[Request<'_>], hints: &
         }
     }
     hints.count = window.len().min(WINDOW_REQUESTS);
-    hints.count = window.len().min(WINDOW_REQUESTS);
 }
 
 #[inline(always)]

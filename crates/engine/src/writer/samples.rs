@@ -3,6 +3,7 @@
 use micanite_memory::sync::Ordering;
 
 use crate::index::hash::IndexHash;
+use crate::partition::Partition;
 use crate::partition::samples::PARTS;
 use crate::writer::Writer;
 
@@ -47,6 +48,19 @@ impl Writer<'_> {
                 self.count_request(&found);
             }
             return;
+        }
+    }
+}
+
+impl Partition {
+    /// Counts a request that a reader has served: where all workers write, in the item itself if the lock is
+    /// free (counting is a write, and not worth a wait), and else as a sample for the owner.
+    #[inline]
+    pub fn note_read(&self, is_shared: bool, (hash, key): (IndexHash, &[u8]), now_s: u32) {
+        if !is_shared {
+            self.samples.note(hash);
+        } else if let Some(writer) = self.try_writer(now_s) {
+            writer.note_request(hash, key);
         }
     }
 }

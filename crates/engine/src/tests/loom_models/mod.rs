@@ -125,6 +125,19 @@ fn read_at(hint: &Hint<'_>, key: &[u8]) -> Option<Vec<u8>> {
     replies.0.pop().map(|reply| reply.value)
 }
 
+/// Reads the item of a hint as plain gets do. `None` if that tells nothing.
+fn read_plain_at(hint: &Hint<'_>, key: &[u8]) -> Option<Vec<u8>> {
+    let mut replies = Replies::default();
+    let read = hint.partition.read_plain((0, key), hint, &mut replies)?;
+    assert!(matches!(read, Read::Done { .. }), "{read:?}");
+    replies.0.pop().map(|reply| reply.value)
+}
+
+/// Prefetches, then reads as plain gets do.
+fn read_plain(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    read_plain_at(&hint_for(cache, key), key)
+}
+
 /// Prefetches, then reads where the item was seen.
 fn read_seen(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     read_at(&hint_for(cache, key), key)

@@ -29,6 +29,11 @@ fn loom_a_read_where_the_item_was_seen_is_whole_beside_an_overwrite_in_place() {
     model(|| overwrite_in_place_beside(read_seen));
 }
 
+#[test]
+fn loom_a_plain_read_is_whole_beside_an_overwrite_in_place() {
+    model(|| overwrite_in_place_beside(read_plain));
+}
+
 fn eviction_beside(read: Reading) {
     // Two items fill the log: the third one overwrites the first.
     let cache = tiny(8);
@@ -57,6 +62,11 @@ fn loom_a_read_where_the_item_was_seen_beside_its_eviction_sees_the_item_or_noth
 }
 
 #[test]
+fn loom_a_plain_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
+    model(|| eviction_beside(read_plain));
+}
+
+#[test]
 fn loom_a_read_sees_writes_acknowledged_before_it() {
     model(|| {
         let cache = tiny(64);
@@ -75,25 +85,32 @@ fn loom_a_read_sees_writes_acknowledged_before_it() {
 }
 
 /// The item moves: the new value does not fit where the old one is.
+fn acknowledged_write_beside(read_at: fn(&Hint<'_>, &[u8]) -> Option<Vec<u8>>) {
+    let cache = tiny(64);
+    let mut writer = Client::new(&cache, 0);
+    writer.set(b"k", b"old");
+    let stored = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&stored);
+    let reader = spawn(&cache, move |cache| {
+        let hint = hint_for(cache, b"k");
+        if seen.load(loom::sync::atomic::Ordering::Acquire) {
+            let value = read_at(&hint, b"k");
+            assert!(value.as_ref().is_none_or(|value| *value == NEW), "{value:?}");
+        }
+    });
+    writer.set(b"k", &NEW);
+    stored.store(true, loom::sync::atomic::Ordering::Release);
+    reader.join().unwrap();
+}
+
 #[test]
 fn loom_a_read_where_the_item_was_seen_shows_nothing_older_than_an_acknowledged_write() {
-    model(|| {
-        let cache = tiny(64);
-        let mut writer = Client::new(&cache, 0);
-        writer.set(b"k", b"old");
-        let stored = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-        let seen = Arc::clone(&stored);
-        let reader = spawn(&cache, move |cache| {
-            let hint = hint_for(cache, b"k");
-            if seen.load(loom::sync::atomic::Ordering::Acquire) {
-                let value = read_at(&hint, b"k");
-                assert!(value.as_ref().is_none_or(|value| *value == NEW), "{value:?}");
-            }
-        });
-        writer.set(b"k", &NEW);
-        stored.store(true, loom::sync::atomic::Ordering::Release);
-        reader.join().unwrap();
-    });
+    model(|| acknowledged_write_beside(read_at));
+}
+
+#[test]
+fn loom_a_plain_read_shows_nothing_older_than_an_acknowledged_write() {
+    model(|| acknowledged_write_beside(read_plain_at));
 }
 
 /// With `try_writer`, because loom cannot tell a spin lock that waits from one that hangs.
