@@ -91,6 +91,10 @@ def test_large_items_bind_the_network():
         (("--machine", "paper-lab", "--value", "1e300", "--rate", "1m"), "--value is 1e300"),
         (("--machine", "paper-lab", "--batch", 0, "--rate", "1m"), "--batch is 0"),
         (("--machine", "paper-lab", "--smt", 3, "--rate", "1m"), "SMT"),
+        (("--machine", "paper-lab", "--burst", 0, "--rate", "1m"), "--burst is 0"),
+        (("--machine", "paper-lab", "--burst", 4294967295, "--rate", "1m"), "--burst is 4294967295"),
+        (("--machine", "paper-lab", "--fan-out", 0, "--rate", "1m"), "--fan-out is 0"),
+        (("paper", "--requests", 0), "--requests is 0"),
         (("--machine", "paper-lab"), "--rate"),
         (("--machine", "nothing", "--rate", "1m"), "is no machine"),
         (("--machine", "paper-lab", "--rate", "1t", "--p95", "1us"), "latency binds"),
@@ -107,6 +111,17 @@ def test_what_cannot_be_gets_a_sentence(words, said):
     assert ended.returncode in (1, 2)
     assert said in ended.stderr and "panic" not in ended.stderr, ended.stderr
     assert "NaN" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("items, zipf", [(1, 0.99), (1, 0), (3, 0), (10, 3), (100, 3)])
+@pytest.mark.parametrize("machine", ["paper-lab", "paper-4"])
+def test_fewer_items_than_cores_end(machine, items, zipf):
+    """Skewed requests for fewer items than cores never ended: cores without any request had a rate of NaN."""
+    words = ("--machine", machine, "--items", items, "--zipf", zipf, "--rate", 1000, "--requests", "2k")
+    told = answer(*words, "--json", "-")
+    for mode in told["modes"]:
+        assert mode["throughput"] > 0 and mode["latency"]
+        assert None not in [mode["limits"][part] for part in mode["limits"]]
 
 
 def test_a_machine_is_a_file(tmp_path):

@@ -21,6 +21,9 @@ use crate::server;
 use crate::simulate::Arrivals;
 use crate::trace;
 
+/// More servers than anybody has.
+const FAN_OUT_MAX: f64 = 1e9;
+
 /// Runs the command.
 pub fn plan(options: &PlanOptions) -> ExitCode {
     let done = match &options.part {
@@ -50,8 +53,9 @@ fn execute(options: &PlanOptions) -> Result<(), Failure> {
     found.remarks.insert(0, remark);
     let load = &found.load;
     load.check().map_err(Failure::usage)?;
-    if options.requests < 1000 {
-        return Err(Failure::usage("--requests is too small for percentiles: at least 1k"));
+    parts::check_requests(options.requests)?;
+    if let Some(fan_out) = options.fan_out.filter(|fan_out| !(1.0..=FAN_OUT_MAX).contains(fan_out)) {
+        return Err(Failure::usage(format!("--fan-out is {fan_out}: it must be 1 to {FAN_OUT_MAX}")));
     }
     let basis = Basis {
         machine: &machine,
@@ -136,8 +140,8 @@ impl Found {
                 seed: options.seed,
                 rate: 0.0,
                 arrivals: match options.burst {
-                    0 | 1 => Arrivals::Poisson,
-                    more => Arrivals::Bursts(more),
+                    1 => Arrivals::Poisson,
+                    burst => Arrivals::Bursts(burst),
                 },
                 ..Load::standard()
             },

@@ -17,6 +17,7 @@ const PRESETS: [(&str, &str); 4] = [
 
 /// Bounds on a machine, for sentences instead of absurd figures.
 const CORES_MAX: u32 = 4096;
+const PORTS_MAX: u32 = 1024;
 
 /// A machine. All numbers are of one socket where nothing else is said.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -331,6 +332,9 @@ impl Machine {
         if self.ports == 0 {
             return Err("the machine has no network port: ports must be at least 1".to_owned());
         }
+        if self.ports > PORTS_MAX {
+            return Err(format!("{} network ports of a socket are more than {PORTS_MAX}", self.ports));
+        }
         if self.threads == 0 || self.threads > 2 {
             return Err(format!("threads of a core are {}: 1 or 2 (SMT)", self.threads));
         }
@@ -345,11 +349,30 @@ impl Machine {
         if pause_s >= self.latency.pause_every_s / 2.0 {
             return Err("housekeeping takes half of the time or more: shorten latency.pause_us".to_owned());
         }
+        self.check_options()
+    }
+
+    /// Checks the parts that not every machine has.
+    fn check_options(&self) -> Result<(), String> {
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
         if let Some(turbo) = self.turbo {
-            let clocks = [turbo.high_ghz, turbo.low_ghz];
             let is_share = (0.0..=1.0).contains(&turbo.clock_share);
-            if clocks.iter().any(|ghz| !(ghz.is_finite() && *ghz > 0.0)) || !is_share {
+            if ![turbo.high_ghz, turbo.low_ghz].into_iter().all(is_positive) || !is_share {
                 return Err("turbo needs clocks above 0 and a clock_share from 0 to 1".to_owned());
+            }
+        }
+        if let Some(gb_s) = self.sustained_gb_s.filter(|gb_s| !is_positive(*gb_s)) {
+            return Err(format!("sustained_gb_s of the machine is {gb_s}: it must be above 0"));
+        }
+        if let Some(holds) = self.cost.holds_for
+            && ![holds.llc_kib_per_core, holds.reorder_buffer, holds.issue_width].into_iter().all(is_positive)
+        {
+            return Err("cost.holds_for needs numbers above 0".to_owned());
+        }
+        if let Some(power) = self.power {
+            let watts = [power.processors_w, power.port_w, power.other_w, power.request_nj];
+            if !watts.iter().all(|watts| watts.is_finite() && *watts >= 0.0) || watts[0] == 0.0 {
+                return Err("power needs processors_w above 0 and no negative number".to_owned());
             }
         }
         Ok(())

@@ -14,6 +14,9 @@ const HASHES: u64 = 40;
 /// A core is hot from this load over the mean on: a queue that is never empty, and its keys in the cache.
 const HOT: f64 = 1.5;
 
+/// Keys per partition up to which the loads are those of random hashes: the deviation of a partition's number
+/// of keys is a hundredth there, and falls with more of them.
+const FEW_KEYS: u64 = 10_000;
 /// Least share of the requests that reaches memory: datagrams and evictions do so if all items are cached.
 const MISSED_MIN: f64 = 0.05;
 
@@ -170,20 +173,11 @@ fn cached_share(machine: &Machine, load: &Load, law: &Law, items: u64, cores: u3
 /// Returns the load of each core, the hottest first.
 ///
 /// The hottest partition has its expected load, so that the result does not depend on one hash; the others
-/// share the rest as random hashes do on average.
+/// share the rest as random hashes do on average. Few keys leave some partitions without any.
 fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<CoreLoad> {
     let count = machine.cores_in_all();
     let partitions = u64::from(count);
-    let mut relative = ordered_loads(partitions, law, load.seed, HASHES);
-    if law.exponent > 0.0 && count > 1 {
-        let top = expected_over_mean(partitions, law.share(1));
-        let factor = (f64::from(count) - top) / (f64::from(count) - relative[0]);
-        relative[0] = top;
-        relative[1..].iter_mut().for_each(|load| *load = (*load * factor).min(top));
-    } else {
-        // The dataset is large: partitions are alike.
-        relative.fill(1.0);
-    }
+    let relative = relative_loads(load, law, partitions);
     let shares = relative.iter().map(|relative| {
         let own = relative / f64::from(count);
         match mode.is_crew() {
@@ -205,6 +199,22 @@ fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<Core
             CoreLoad { share: shares[at], request_s }
         })
         .collect()
+}
+
+/// Returns the load of each partition over the mean, the hottest first.
+fn relative_loads(load: &Load, law: &Law, partitions: u64) -> Vec<f64> {
+    if law.items / partitions >= FEW_KEYS && (law.exponent == 0.0 || partitions == 1) {
+        return vec![1.0; partitions as usize];
+    }
+    let mut relative = ordered_loads(partitions, law, load.seed, HASHES);
+    if law.items / partitions >= FEW_KEYS {
+        let count = partitions as f64;
+        let top = expected_over_mean(partitions, law.share(1));
+        let factor = (count - top) / (count - relative[0]);
+        relative[0] = top;
+        relative[1..].iter_mut().for_each(|load| *load = (*load * factor).min(top));
+    }
+    relative
 }
 
 /// Returns the share of a hot partition's requests whose items are in its core's cache: the top key, and of
@@ -239,4 +249,26 @@ fn clock_factor(machine: &Machine, mode: Mode, at: usize, count: u32) -> f64 {
         _ => machine.clock_ghz,
     };
     1.0 / (turbo.clock_share * machine.clock_ghz / ghz + 1.0 - turbo.clock_share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fewer keys than cores leave cores without requests: their shares are 0, and no figure is NaN.
+    #[test]
+    fn few_keys_leave_idle_cores() {
+        let machine = Machine::preset("paper-lab").unwrap();
+        for (items, zipf) in [(1, 0.99), (1, 0.0), (3, 0.0), (10, 3.0), (100, 0.99)] {
+            let load = Load { items, zipf, ..Load::standard() };
+            let capacity = Capacity::of(&machine, &load, Mode::Erew).unwrap();
+            let shares: Vec<f64> = capacity.cores.iter().map(|core| core.share).collect();
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{items} {zipf}: {shares:?}");
+            assert!(items > 24 || shares[23] == 0.0, "{items} {zipf}: {shares:?}");
+            assert!(capacity.throughput.is_finite() && capacity.throughput > 0.0, "{capacity:?}");
+        }
+        let one = Load { items: 1, ..Load::standard() };
+        let capacity = Capacity::of(&machine, &one, Mode::Erew).unwrap();
+        assert_eq!(capacity.bottleneck, Bottleneck::HottestPartition);
+    }
 }
