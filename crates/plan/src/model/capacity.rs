@@ -124,7 +124,7 @@ pub struct Limits {
     pub hottest_partition: f64,
     /// Bandwidth of memory.
     pub memory: f64,
-    /// Network.
+    /// Network; infinite, and null in JSON, where nothing goes over one.
     pub network: f64,
 }
 
@@ -159,15 +159,17 @@ impl Capacity {
 /// Returns the bytes of memory traffic of a request.
 pub fn memory_bytes(machine: &Machine, load: &Load, law: &Law) -> f64 {
     let more = (load.item_bytes() / 64.0 - 1.0).max(0.0);
-    let missed = 1.0 - cached_share(machine, load, law, law.items, machine.cores_in_all());
+    let missed = 1.0 - cached_share(machine, load, law);
     (machine.cost.lines + more) * 64.0 * machine.cost.prefetch_factor * missed.max(MISSED_MIN)
 }
 
-/// Returns the share of the requests whose items are in the last-level caches of so many cores.
-fn cached_share(machine: &Machine, load: &Load, law: &Law, items: u64, cores: u32) -> f64 {
-    let cache_bytes = machine.llc_kib_per_core * 1024.0 * f64::from(cores);
+/// Returns the share of the requests whose items are in the last-level caches: hot items take lines of their
+/// own, until the caches hold all that there is.
+fn cached_share(machine: &Machine, load: &Load, law: &Law) -> f64 {
+    let cache_bytes = machine.cache_bytes();
     let keys = (cache_bytes / (load.item_bytes() + 64.0)) as u64;
-    law.top(keys.min(items))
+    let of_all = cache_bytes / load.footprint().memory_bytes(law.items as f64);
+    law.top(keys.min(law.items)).max(of_all.min(1.0))
 }
 
 /// Returns the load of each core, the hottest first.
@@ -193,7 +195,7 @@ fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<Core
                 true => hot_share(machine, load, law, relative[at]),
                 // Lines that another core writes move between the caches.
                 false if mode.is_crew() && count > 1 && law.exponent > 0.0 => 0.0,
-                false => cached_share(machine, load, law, law.items, count),
+                false => cached_share(machine, load, law),
             };
             let request_s = request_s(machine, load, mode, hit) / clock_factor(machine, mode, at, count);
             CoreLoad { share: shares[at], request_s }
@@ -222,7 +224,7 @@ fn relative_loads(load: &Load, law: &Law, partitions: u64) -> Vec<f64> {
 fn hot_share(machine: &Machine, load: &Load, law: &Law, relative: f64) -> f64 {
     let partitions = f64::from(machine.cores_in_all());
     let top = (law.share(1) * partitions / relative).min(1.0);
-    top + (1.0 - top) * cached_share(machine, load, law, law.items, machine.cores_in_all())
+    top + (1.0 - top) * cached_share(machine, load, law)
 }
 
 /// Returns the seconds of a request at the normal clock.

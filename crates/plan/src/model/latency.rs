@@ -76,7 +76,8 @@ impl Question<'_> {
             done += budget;
             all.merge(&outcome.times, class.share / outcome.times.total().max(f64::MIN_POSITIVE));
         }
-        let round_trips: Vec<f64> = machine.latency.round_trip_us.iter().map(|us| us * 1e-6).collect();
+        let round_trips = machine.latency.round_trips_us(load.batch, rate / capacity.throughput);
+        let round_trips: Vec<f64> = round_trips.into_iter().map(|us| us * 1e-6).collect();
         let latency = all.plus(&round_trips).percentiles();
         Some(Point { rate, load: busiest, latency })
     }
