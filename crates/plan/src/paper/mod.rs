@@ -25,7 +25,7 @@ pub const PARAMETERS: [&str; 6] = [
     "burst of the clients",
 ];
 /// Datagrams that a core gets at once from the clients of the lab: fitted to the tails of figure 9.
-const BURST: u32 = 5;
+const BURST: u32 = 4;
 
 /// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
