@@ -144,9 +144,9 @@ pub fn measure(port: Port, batches: [u32; 2]) -> Result<Measured, String> {
     Ok(Measured { request_ns, datagram_ns, trips })
 }
 
-/// Loads servers; returns the run with the median cost. Each run has a server of its own, because some serve a
-/// stream a quarter faster than others. A run in which nothing was answered, on a busy machine, does not count
-/// if another one was better.
+/// Loads servers; returns the run with the median cost. Each run has a server of its own, because some serve
+/// a stream a quarter faster than others. A run in which nothing was answered, on a busy machine, does not
+/// count if another one was better.
 fn median(port: Port, words: &[&str], cost: impl Fn(&Value) -> f64) -> Result<(f64, Value), String> {
     let (mut runs, mut failure) = (Vec::new(), "the measured server answered nothing".to_owned());
     for _ in 0..RUNS {

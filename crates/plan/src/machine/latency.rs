@@ -38,8 +38,8 @@ const fn one_s() -> f64 {
     1.0
 }
 
-/// Returns the position of `at` between the neighbours of a rising list: both, and the part of the way. Beyond
-/// the ends, the end.
+/// Returns the position of `at` between the neighbours of a rising list: both, and the part of the way.
+/// Beyond the ends, the end.
 fn between(list: &[f64], at: f64) -> (usize, usize, f64) {
     match list.iter().position(|value| *value >= at) {
         None => (list.len() - 1, list.len() - 1, 0.0),
@@ -56,8 +56,8 @@ fn mixed(first: &[f64], second: &[f64], part: f64) -> Vec<f64> {
 }
 
 impl Latency {
-    /// Returns equally likely round trips in microseconds: on straight lines between the batches and the loads
-    /// that were measured, and beyond them as at the last one.
+    /// Returns equally likely round trips in microseconds: on straight lines between the batches and the
+    /// loads that were measured, and beyond them as at the last one.
     pub fn round_trips_us(&self, batch: u32, load: f64) -> Vec<f64> {
         let mut batches: Vec<u32> = self.loaded.iter().map(|trips| trips.batch).collect();
         batches.dedup();

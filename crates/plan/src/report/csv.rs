@@ -58,8 +58,8 @@ fn servers(plan: &Plan) -> String {
         |loss| format!("{},{},{},{}", loss.keys_lost, loss.hit_ratio, loss.load_factor, loss.is_carried),
     );
     format!(
-        "servers,spread,busiest_rate,largest_memory_bytes,keys_lost,hit_ratio_after_loss,load_factor_after_loss,\
-         is_loss_carried\n{},{},{},{},{loss}\n",
+        "servers,spread,busiest_rate,largest_memory_bytes,keys_lost,hit_ratio_after_loss,\
+         load_factor_after_loss,is_loss_carried\n{},{},{},{},{loss}\n",
         fleet.servers, fleet.spread, fleet.busiest_rate, fleet.largest_memory_bytes
     )
 }

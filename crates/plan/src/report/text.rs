@@ -59,7 +59,8 @@ pub fn text(plan: &Plan) -> String {
 fn fleet(plan: &Plan) -> String {
     let fleet = &plan.fleet;
     let mut text = format!(
-        "\nServers: {} (computed); by ketama the busiest has {:.2} times the mean of the keys, and {} requests/s\n",
+        "\nServers: {} (computed); by ketama the busiest has {:.2} times the mean of the keys, and {} \
+         requests/s\n",
         fleet.servers,
         fleet.spread,
         short(fleet.busiest_rate)
