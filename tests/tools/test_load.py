@@ -52,6 +52,8 @@ SHAPES = [
     pytest.param(("--connections", "20", "--threads", "2"), id="connections"),
     pytest.param(("--rate", "3000", "--connections", "4", "--threads", "2", *LATE), id="open"),
     pytest.param(("--rate", "3000", "--batch", "4", "--multiget", "3", *LATE), id="open-batch"),
+    pytest.param(("--rate", "3000", "--batch", "4", "--arrivals", "batches", *LATE), id="due-together"),
+    pytest.param(("--popularity", "zipf:0.99", "--draw-ahead", "10k"), id="drawn-ahead"),
     pytest.param(("--popularity", "zipf:0.99", "--dataset", "large", "--pipeline", "4"), id="zipf-large"),
     pytest.param(("--popularity", "hot:0.1/0.9", "--dataset", "10/3"), id="hot-short"),
     pytest.param(("--dataset", "250/200000", "--items", "20", "--pipeline", "3"), id="long"),
@@ -74,7 +76,8 @@ def test_memcached_over_tcp(memcached, shape):
 
 
 @pytest.mark.parametrize(
-    "shape", [shape for shape in SHAPES if not {"pipeline", "open-batch", "long"} & {shape.id}]
+    "shape",
+    [shape for shape in SHAPES if shape.id not in ("pipeline", "open-batch", "due-together", "long")],
 )
 def test_memcached_over_udp(memcached, shape):
     report = load(f"memcached+udp://127.0.0.1:{memcached}", *SHORT, *ITEMS, *shape)
@@ -287,6 +290,8 @@ def test_fields_and_progress(micanite):
         (("native://127.0.0.1:1", "--dataset", "8/1500"), "use memcached://"),
         (("native://127.0.0.1:1", "--multiget", "1000", "--pipeline", "100"), "at most 16384"),
         (("native://127.0.0.1:1", "--batch", "4", "--adaptive"), "exclude each other"),
+        (("native://127.0.0.1:1", "--popularity", "latest", "--draw-ahead", "1k"), "--draw-ahead draws"),
+        (("native://127.0.0.1:1", "--draw-ahead", "1g"), "--draw-ahead is at most"),
         (("memcached://127.0.0.1:1", "--rate-profile", "/no/such/file", "--rate", "1"), "No such file"),
         (("memcached://127.0.0.1:1", "--rate-profile", "spike:3@1s+1s"), "give --rate"),
         (("memcached://127.0.0.1:1", "--svg", "x.svg"), "--sweep or --search"),

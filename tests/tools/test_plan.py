@@ -8,6 +8,7 @@ import xml.dom.minidom
 
 import pytest
 
+from harness.native.server import NativeServer
 from harness.server import command
 
 PAPER = ("--machine", "paper-4", "--items", "192Mi", "--rate", "1g", "--p95", "100us")
@@ -52,7 +53,10 @@ def test_a_plan_has_every_part(tmp_path):
     for part in parts:
         assert part in ended.stdout, ended.stdout
     tables = {path.name for path in (tmp_path / "csv").iterdir()}
-    assert tables == {"throughput.csv", "latency.csv", "cores.csv", "batching.csv", "figures.csv"}
+    names = ("throughput", "latency", "cores", "batching", "figures", "servers")
+    assert tables == {f"{name}.csv" for name in names}
+    heading, row = (tmp_path / "csv" / "servers.csv").read_text().splitlines()
+    assert heading.count(",") == row.count(",") and int(row.split(",")[0]) >= 1
     figures = list((tmp_path / "svg").iterdir())
     assert len(figures) == 4
     for path in figures:
@@ -68,6 +72,44 @@ def test_json_names_the_bottleneck_and_the_origins():
     assert {figure["origin"] for figure in told["figures"]} <= {"measured", "computed", "assumed", "given"}
     assert all(figure["source"] for figure in told["figures"] if figure["origin"] != "assumed")
     assert len(told["recommendation"]) == 3 and told["commands"][0].startswith("micanite serve")
+
+
+def test_figures_say_who_gave_them():
+    told = answer("--machine", "paper-4", "--rate", "1m", "--items", "1m", "--requests", "5k", "--json", "-")
+    origins = {figure["name"]: figure["origin"] for figure in told["figures"]}
+    assert origins["items"] == "given" and origins["value"] == origins["zipf"] == "assumed"
+    assert {"threads", "turbo_high_ghz", "reorder_buffer"} <= set(origins)
+    parts = {"modes.throughput", "modes.latency", "modes.core_loads", "fleet", "batching", "misses"}
+    assert set(told["origins"]) == parts
+
+
+def test_every_port_has_costs_without_a_calibration(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    words = ("--rate", 1000, "--p95", "1s", "--requests", "5k", "--json", "-")
+    native, stream, engine = (answer("--port", port, *words) for port in ("native", "stream", "engine"))
+    assert "--native" in native["commands"][0] and "native://" in native["commands"][1]
+    assert "-p 11211" in stream["commands"][0] and "memcached://" in stream["commands"][1]
+    # Nothing goes over a network to the engine itself.
+    assert engine["commands"] == [] and engine["modes"][0]["limits"]["network"] is None
+    assert "received" not in {figure["name"] for figure in engine["figures"]}
+
+
+@pytest.mark.parametrize("port", ["native", "stream"])
+def test_the_command_lines_run(port):
+    words = ("--rate", 1000, "--p95", "1s", "--items", 5000, "--value", 100, "--zipf", 0.99, "--batch", 4)
+    told = answer("--machine", "this", "--port", port, *words, "--requests", "5k", "--json", "-")
+    serve, load = (line.split()[2:] for line in told["commands"])
+    # Ports that are free instead of those of the lines.
+    listens = serve.index("--native" if port == "native" else "-p")
+    assert listens == len(serve) - 2
+    with NativeServer(*serve[:listens]) as server:
+        address = f"127.0.0.1:{server.native_port if port == 'native' else server.port}"
+        url = load[0].replace("SERVER:11300", address).replace("SERVER:11211", address)
+        run = ("--duration", "300ms", "--warmup", "0s", "--quiet", "--json", "-")
+        words = [command()[0], "load", url, *load[1:], *run]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout)["throughput_ops"] > 0
 
 
 def test_the_same_seed_gives_the_same_plan():
@@ -91,6 +133,10 @@ def test_large_items_bind_the_network():
         (("--machine", "paper-lab", "--value", "1e300", "--rate", "1m"), "--value is 1e300"),
         (("--machine", "paper-lab", "--batch", 0, "--rate", "1m"), "--batch is 0"),
         (("--machine", "paper-lab", "--smt", 3, "--rate", "1m"), "SMT"),
+        (("--machine", "paper-lab", "--burst", 0, "--rate", "1m"), "--burst is 0"),
+        (("--machine", "paper-lab", "--burst", 4294967295, "--rate", "1m"), "--burst is 4294967295"),
+        (("--machine", "paper-lab", "--fan-out", 0, "--rate", "1m"), "--fan-out is 0"),
+        (("paper", "--requests", 0), "--requests is 0"),
         (("--machine", "paper-lab"), "--rate"),
         (("--machine", "nothing", "--rate", "1m"), "is no machine"),
         (("--machine", "paper-lab", "--rate", "1t", "--p95", "1us"), "latency binds"),
@@ -107,6 +153,17 @@ def test_what_cannot_be_gets_a_sentence(words, said):
     assert ended.returncode in (1, 2)
     assert said in ended.stderr and "panic" not in ended.stderr, ended.stderr
     assert "NaN" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("items, zipf", [(1, 0.99), (1, 0), (3, 0), (10, 3), (100, 3)])
+@pytest.mark.parametrize("machine", ["paper-lab", "paper-4"])
+def test_fewer_items_than_cores_end(machine, items, zipf):
+    """Skewed requests for fewer items than cores never ended: cores without any request had a rate of NaN."""
+    words = ("--machine", machine, "--items", items, "--zipf", zipf, "--rate", 1000, "--requests", "2k")
+    told = answer(*words, "--json", "-")
+    for mode in told["modes"]:
+        assert mode["throughput"] > 0 and mode["latency"]
+        assert None not in [mode["limits"][part] for part in mode["limits"]]
 
 
 def test_a_machine_is_a_file(tmp_path):

@@ -12,6 +12,7 @@ const ITEMS_MAX: u64 = 1 << 50;
 const KEY_BYTES_MAX: f64 = micanite_engine::KEY_BYTES_MAX as f64;
 const VALUE_BYTES_MAX: f64 = micanite_engine::limits::VALUE_BYTES_MAX as f64;
 const BATCH_MAX: u32 = 1 << 16;
+const BURST_MAX: u32 = 1 << 12;
 
 /// Requests that come from outside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,6 +96,11 @@ impl Load {
             if !(least..=most).contains(&value) {
                 return Err(format!("{name} is {value:?}: it must be {least} to {most}"));
             }
+        }
+        if let Arrivals::Bursts(burst) = self.arrivals
+            && !(1..=BURST_MAX).contains(&burst)
+        {
+            return Err(format!("--burst is {burst}: 1 to {BURST_MAX}"));
         }
         if self.batch == 0 || self.batch > BATCH_MAX {
             return Err(format!("--batch is {}: 1 to {BATCH_MAX}", self.batch));

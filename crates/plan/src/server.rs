@@ -1,12 +1,13 @@
 //! A load as a running server's statistics tell it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Lines of statistics that are read, at most.
-const LINES_MAX: usize = 10_000;
+/// Bytes of statistics that are read, at most, and the time for all of them.
+const BYTES_MAX: u64 = 1 << 20;
+const PATIENCE_ALL: Duration = Duration::from_secs(30);
 
 /// Answers of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,8 +34,14 @@ pub fn ask(address: &str) -> Result<Told, String> {
     let mut stream = TcpStream::connect_timeout(&resolved, PATIENCE).map_err(|error| failed(&error))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(|error| failed(&error))?;
     stream.write_all(b"stats\r\nquit\r\n").map_err(|error| failed(&error))?;
-    let lines: Result<Vec<String>, _> = BufReader::new(stream).lines().take(LINES_MAX).collect();
-    told(&lines.map_err(|error| failed(&error))?).ok_or_else(|| failed(&"it has no items yet"))
+    let (mut lines, begin) = (Vec::new(), Instant::now());
+    for line in BufReader::new(stream.take(BYTES_MAX)).lines() {
+        lines.push(line.map_err(|error| failed(&error))?);
+        if begin.elapsed() > PATIENCE_ALL {
+            return Err(failed(&"they have no end"));
+        }
+    }
+    told(&lines).ok_or_else(|| failed(&"it has no items yet"))
 }
 
 /// Reads the lines of `stats`.

@@ -146,6 +146,13 @@ pub struct LoadOptions {
     /// workload's]
     #[arg(long, value_name = "LAW", help_heading = "Data")]
     pub popularity: Option<Popularity>,
+    /// Draw so many items per thread before the run, and ask for them in turns: the law takes no time of
+    /// the run then
+    #[arg(
+        long, value_name = "N", value_parser = parse::count, default_value = "0", hide_default_value = true,
+        help_heading = "Data"
+    )]
+    pub draw_ahead: u64,
     /// Percentage of the operations that read; the others write [default: 95, or the
     /// workload's]
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, help_heading = "Data")]
@@ -207,6 +214,8 @@ pub struct LoadOptions {
 pub enum Spacing {
     /// At random, independently of each other, as from many users
     Poisson,
+    /// At random, all requests of a batch at once: none waits for another one
+    Batches,
     /// At equal distances
     Even,
     /// At random, and oftener close together: by the published model of the ETC pool
@@ -277,6 +286,7 @@ impl LoadOptions {
                 .popularity
                 .or(preset.map(|preset| preset.popularity))
                 .unwrap_or(Popularity::Uniform),
+            draw_ahead: self.draw_ahead as usize,
             get_percent: self.get.or(preset.map(|preset| preset.get_percent)).unwrap_or(GET_PERCENT),
             expiry_s: self.expiry,
             fill: self.fill.is_some(),

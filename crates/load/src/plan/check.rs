@@ -1,7 +1,7 @@
 //! Checks of a plan, before anything is sent.
 
 use micanite_client::PortName;
-use micanite_workload::{DataSet, ITEMS_MAX};
+use micanite_workload::{DataSet, ITEMS_MAX, Popularity, Workload};
 
 use super::Plan;
 use crate::address::{Address, Protocol};
@@ -10,6 +10,8 @@ use crate::address::{Address, Protocol};
 const NATIVE_OPERATIONS_MAX: usize = 16_384;
 /// Key and value, each rounded up to 8 bytes, beside the headers of datagram and request.
 const NATIVE_ITEM_BYTES_MAX: usize = 1472 - 40 - 24;
+/// Four bytes each.
+const DRAW_AHEAD_MAX: usize = 1 << 26;
 /// memcached takes a larger number for a time of the clock.
 const EXPIRY_S_MAX: u32 = 30 * 24 * 3600;
 
@@ -116,6 +118,14 @@ impl Plan {
         }
         if self.demand_fill && self.multiget > 1 {
             return Err("--demand-fill takes one key per GET: leave out --multiget".to_owned());
+        }
+        if self.draw_ahead > DRAW_AHEAD_MAX {
+            return Err(format!("--draw-ahead is at most {DRAW_AHEAD_MAX} items of each thread"));
+        }
+        let is_drawn =
+            self.popularity != Popularity::Latest && self.workload.and_then(Workload::pool).is_none();
+        if self.draw_ahead > 0 && !is_drawn {
+            return Err("--draw-ahead draws by a law that does not change: leave it out".to_owned());
         }
         if self.tcp_writes && self.protocol() != Protocol::MemcachedUdp {
             return Err("--tcp-writes is for memcached+udp://: the others have one way for all".to_owned());

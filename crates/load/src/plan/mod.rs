@@ -71,6 +71,8 @@ pub struct Plan {
     pub items: u64,
     #[serde(serialize_with = "as_text")]
     pub popularity: Popularity,
+    /// Items that each thread draws before the run, and takes in turns; 0 is none.
+    pub draw_ahead: usize,
     /// Percentage of the operations that read.
     pub get_percent: f64,
     /// True if an operation that writes reads the same item first.
@@ -147,6 +149,7 @@ impl Plan {
             dataset: DataSet { key_bytes: 8, value_bytes: 8 },
             items: 1_000_000,
             popularity: Popularity::Uniform,
+            draw_ahead: 0,
             get_percent: 95.0,
             reads_before_writing: false,
             expiry_s: 0,

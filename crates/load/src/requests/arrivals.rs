@@ -15,6 +15,9 @@ pub(crate) struct Arrivals {
     /// Gap between two requests where the factor is 1.
     gap_ns: f64,
     spacing: Spacing,
+    /// Requests that are due at once, and those of them that are still to come.
+    together: u32,
+    left: u32,
     profile: Option<RateProfile>,
     run_s: f64,
     next_ns: f64,
@@ -26,6 +29,8 @@ pub(crate) struct Rate {
     /// Requests (not operations) per second of all threads.
     pub requests_per_s: f64,
     pub spacing: Spacing,
+    /// Requests of a batch, which are due at once with [`Spacing::Batches`].
+    pub batch: usize,
     pub profile: Option<RateProfile>,
     /// Length of the run: warm-up and measured part.
     pub run_s: f64,
@@ -34,17 +39,20 @@ pub(crate) struct Rate {
 impl Arrivals {
     /// The share of thread `thread` of `threads`.
     pub fn new(rate: &Rate, seed: u64, (thread, threads): (usize, usize)) -> Self {
+        let together = if rate.spacing == Spacing::Batches { rate.batch as u32 } else { 1 };
         let mut arrivals = Self {
             random: Random::of_stream(seed ^ 0x00a2_1e55, thread as u64),
             gap_ns: 1e9 * threads as f64 / rate.requests_per_s,
             spacing: rate.spacing,
+            together,
+            left: together - 1,
             profile: rate.profile.clone(),
             run_s: rate.run_s,
             next_ns: 0.0,
         };
         let phase = match rate.spacing {
             Spacing::Even => thread as f64 / threads as f64,
-            Spacing::Poisson | Spacing::EtcModel => arrivals.gaps(),
+            Spacing::Poisson | Spacing::Batches | Spacing::EtcModel => arrivals.gaps(),
         };
         arrivals.pass(phase);
         arrivals
@@ -58,6 +66,11 @@ impl Arrivals {
     /// Goes on to the one after it.
     #[inline]
     pub fn advance(&mut self) {
+        if self.left > 0 {
+            self.left -= 1;
+            return;
+        }
+        self.left = self.together - 1;
         let gaps = self.gaps();
         if self.profile.is_none() {
             self.next_ns += gaps * self.gap_ns;
@@ -72,6 +85,7 @@ impl Arrivals {
         match self.spacing {
             Spacing::Even => 1.0,
             Spacing::Poisson => self.random.exponential(1.0),
+            Spacing::Batches => self.random.exponential(f64::from(self.together)),
             Spacing::EtcModel => EtcModel.gap(&mut self.random),
         }
     }
@@ -118,6 +132,7 @@ mod tests {
         Rate {
             requests_per_s: 10_000.0,
             spacing,
+            batch: 16,
             profile: profile.map(|text| text.parse().unwrap()),
             run_s: 10.0,
         }
@@ -129,6 +144,16 @@ mod tests {
         assert_eq!(all[0].len() + all[1].len(), 100_000);
         assert_eq!(&all[0][..3], [0, 200_000, 400_000]);
         assert_eq!(&all[1][..3], [100_000, 300_000, 500_000]);
+    }
+
+    /// All requests of a batch are due at once, and the rate is that of the requests.
+    #[test]
+    fn requests_of_a_batch_are_due_together() {
+        let due = due(&rate(Spacing::Batches, None), 0, 1);
+        assert!((due.len() as f64 - 1e5).abs() < 5.0 * (16.0 * 1e5f64).sqrt(), "{}", due.len());
+        assert!(due.chunks_exact(16).all(|batch| batch[0] == batch[15]));
+        let apart = due.chunks_exact(16).zip(due.chunks_exact(16).skip(1));
+        assert!(apart.filter(|(one, other)| one[0] == other[0]).count() < 3);
     }
 
     #[test]

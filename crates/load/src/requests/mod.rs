@@ -47,6 +47,7 @@ impl Stream {
             None => Self::Laws(
                 Requests::new(plan.popularity, plan.items, plan.mix(), plan.seed, part)
                     .in_flight(in_flight(plan, part.1))
+                    .drawing_ahead(plan.draw_ahead)
                     .reading_before_writing(plan.reads_before_writing),
             ),
             Some(pool) => {

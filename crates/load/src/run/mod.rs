@@ -177,6 +177,7 @@ fn load_feed(plan: &Plan, thread: usize, window_ns: Range<u64>) -> Feed {
     let rate = Rate {
         requests_per_s: rate_ops / mix.operations_per_request(),
         spacing: plan.arrivals,
+        batch: plan.batch,
         profile: plan.rate_profile.clone(),
         run_s: end_ns as f64 / 1e9,
     };

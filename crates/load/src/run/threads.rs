@@ -164,9 +164,11 @@ impl Running<'_> {
                         self.pin(thread)?;
                         let connections = sockets.into_iter().map(connection).collect();
                         let visited = self.visit(connections, shares.map_or(&[], Vec::as_slice));
+                        // It may draw items in advance, which takes its time.
+                        let feed = feed(thread);
                         let (connections, clock) = start.together(visited)?;
                         let task = self.task(clock, sender, number == 0);
-                        self.work(task, connections, feed(thread))
+                        self.work(task, connections, feed)
                     })
                 })
                 .collect();

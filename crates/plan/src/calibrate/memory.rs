@@ -1,21 +1,24 @@
-//! Latency and bandwidth of memory, of one core.
+//! Latency of memory, and its bandwidth for all cores together.
 
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::time::Instant;
 
+use micanite_control::cores;
 use micanite_workload::Random;
 
 /// More than any cache.
 const WORDS: usize = 24 << 20;
 const STEPS: u32 = 2_000_000;
-const COPIES: usize = 3;
+const COPIES: usize = 5;
+const PARTS_MAX: usize = 8;
 
 /// Measured costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// Nanoseconds of a read that depends on the one before.
     pub latency_ns: f64,
-    /// Read and written, in GB/s.
+    /// Read and written by all cores together, in GB/s.
     pub gb_s: f64,
 }
 
@@ -47,13 +50,29 @@ fn latency_ns() -> f64 {
     begin.elapsed().as_secs_f64() * 1e9 / f64::from(STEPS)
 }
 
+/// Copies memory on all cores at once.
 fn gb_s() -> f64 {
-    let from = vec![1u64; WORDS];
-    let mut to = vec![0u64; WORDS];
-    let begin = Instant::now();
+    let cores = cores::physical();
+    // Together more than the caches, and not too much for machines with many cores.
+    let words = WORDS / cores.min(PARTS_MAX);
+    let ready = Barrier::new(cores + 1);
+    let seconds = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| copy(words, &ready))).collect();
+        ready.wait();
+        let begin = Instant::now();
+        let all_ended = threads.into_iter().all(|thread| thread.join().is_ok());
+        if all_ended { begin.elapsed().as_secs_f64() } else { f64::INFINITY }
+    });
+    (2 * COPIES * words * 8 * cores) as f64 / seconds / 1e9
+}
+
+fn copy(words: usize, ready: &Barrier) {
+    let from = vec![1u64; words];
+    let mut to = vec![0u64; words];
+    to.copy_from_slice(black_box(&from));
+    ready.wait();
     for _ in 0..COPIES {
         to.copy_from_slice(black_box(&from));
         black_box(&mut to);
     }
-    (2 * COPIES * WORDS * 8) as f64 / begin.elapsed().as_secs_f64() / 1e9
 }

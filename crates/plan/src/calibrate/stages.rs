@@ -7,7 +7,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use micanite_engine::{Cache, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker};
+use micanite_engine::{
+    Cache, Config, Expiry, Footprint, Operation, Outcome, ReplySink, Request, Semantics, ValueMeta, Worker,
+};
 use micanite_wire::memcache::text::{Parser, Step};
 use micanite_wire::native;
 use micanite_workload::Random;
@@ -20,6 +22,8 @@ const ITEMS_COLD: u64 = 4 << 20;
 const MEMORY_BYTES: usize = 512 << 20;
 const ROUNDS: u64 = 40_000;
 const DATAGRAMS: usize = 64;
+/// Where the caches hold nearly all items, their size tells nothing.
+const MISSED_MIN: f64 = 0.25;
 
 /// Nanoseconds.
 #[derive(Clone, Debug)]
@@ -51,6 +55,13 @@ impl Stages {
         ];
         rows.map(|(name, ns)| (name.to_owned(), ns)).into()
     }
+}
+
+/// Returns the share of the items that are in no cache of this size when [`Stages::engine_cold_ns`] is
+/// measured.
+pub fn missed_share(cache_bytes: f64) -> f64 {
+    let all_bytes = Footprint::of(8, 8, Semantics::Cache).memory_bytes(ITEMS_COLD as f64);
+    (1.0 - cache_bytes / all_bytes).max(MISSED_MIN)
 }
 
 /// Measures.

@@ -6,6 +6,7 @@ mod parse;
 mod parts;
 mod progress;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -20,6 +21,9 @@ use crate::report::{Basis, Origin, build};
 use crate::server;
 use crate::simulate::Arrivals;
 use crate::trace;
+
+/// More servers than anybody has.
+const FAN_OUT_MAX: f64 = 1e9;
 
 /// Runs the command.
 pub fn plan(options: &PlanOptions) -> ExitCode {
@@ -50,13 +54,15 @@ fn execute(options: &PlanOptions) -> Result<(), Failure> {
     found.remarks.insert(0, remark);
     let load = &found.load;
     load.check().map_err(Failure::usage)?;
-    if options.requests < 1000 {
-        return Err(Failure::usage("--requests is too small for percentiles: at least 1k"));
+    parts::check_requests(options.requests)?;
+    if let Some(fan_out) = options.fan_out.filter(|fan_out| !(1.0..=FAN_OUT_MAX).contains(fan_out)) {
+        return Err(Failure::usage(format!("--fan-out is {fan_out}: it must be 1 to {FAN_OUT_MAX}")));
     }
     let basis = Basis {
         machine: &machine,
         load,
-        load_origin: found.origin,
+        port: &options.port,
+        load_origins: found.origins,
         fan_out: options.fan_out,
         requests: options.requests,
         misses: found.misses,
@@ -102,6 +108,13 @@ fn machine(options: &PlanOptions) -> Result<(Machine, String), Failure> {
         },
     };
     machine = machine.with_port(&options.port).map_err(Failure::usage)?;
+    if let Some(cores) = options.cores
+        && options.machine == "this"
+        && (1..machine.cores).contains(&cores)
+    {
+        // Fewer of its cores share the same cache.
+        machine.llc_kib_per_core *= f64::from(machine.cores) / f64::from(cores);
+    }
     let given = [
         ("sockets", options.sockets, &mut machine.sockets),
         ("cores", options.cores, &mut machine.cores),
@@ -119,7 +132,7 @@ fn machine(options: &PlanOptions) -> Result<(Machine, String), Failure> {
 /// The load as options, a trace or a server tell it.
 struct Found {
     load: Load,
-    origin: (Origin, String),
+    origins: BTreeMap<&'static str, (Origin, String)>,
     misses: Vec<(f64, f64)>,
     recommended_memory: Option<(f64, f64)>,
     remarks: Vec<String>,
@@ -136,12 +149,12 @@ impl Found {
                 seed: options.seed,
                 rate: 0.0,
                 arrivals: match options.burst {
-                    0 | 1 => Arrivals::Poisson,
-                    more => Arrivals::Bursts(more),
+                    1 => Arrivals::Poisson,
+                    burst => Arrivals::Bursts(burst),
                 },
                 ..Load::standard()
             },
-            origin: (Origin::Given, "options and their defaults".to_owned()),
+            origins: BTreeMap::new(),
             misses: Vec::new(),
             recommended_memory: None,
             remarks: Vec::new(),
@@ -159,19 +172,46 @@ impl Found {
                 rate: told.rate,
                 ..found.load
             };
-            found.origin = (Origin::Measured, format!("statistics of {address}"));
+            found.measured(&["items", "value", "get", "rate"], &format!("statistics of {address}"));
         }
-        let load = &mut found.load;
+        found.take_options(options);
+        if options.rate.is_none() && found.load.rate < 1.0 {
+            return Err(Failure::usage("say how many requests per second are wanted: --rate 2m"));
+        }
+        Ok(found)
+    }
+
+    /// Marks figures as measured.
+    fn measured(&mut self, names: &[&'static str], source: &str) {
+        let origin = (Origin::Measured, source.to_owned());
+        self.origins.extend(names.iter().map(|name| (*name, origin.clone())));
+    }
+
+    /// Takes what the options say instead of anything else; what nothing says is a default.
+    fn take_options(&mut self, options: &PlanOptions) {
+        let given = [
+            ("items", options.items.is_some()),
+            ("key", options.key.is_some()),
+            ("value", options.value.is_some()),
+            ("get", options.get.is_some()),
+            ("zipf", options.zipf.is_some()),
+            ("rate", options.rate.is_some()),
+        ];
+        for (name, is_given) in given {
+            if is_given {
+                self.origins.insert(name, (Origin::Given, format!("--{name}")));
+            } else {
+                let default = || (Origin::Assumed, "default of the command".to_owned());
+                self.origins.entry(name).or_insert_with(default);
+            }
+        }
+        let load = &mut self.load;
         load.items = options.items.unwrap_or(load.items);
         load.key_bytes = options.key.unwrap_or(load.key_bytes);
         load.value_bytes = options.value.unwrap_or(load.value_bytes);
         load.get = options.get.unwrap_or(load.get);
         load.zipf = options.zipf.unwrap_or(load.zipf);
         load.rate = options.rate.unwrap_or(load.rate);
-        if options.rate.is_none() && load.rate < 1.0 {
-            return Err(Failure::usage("say how many requests per second are wanted: --rate 2m"));
-        }
-        Ok(found)
     }
 
     fn take_trace(&mut self, path: &Path) -> Result<(), Failure> {
@@ -201,7 +241,11 @@ impl Found {
         self.load.get = summary.reads;
         self.load.zipf = summary.zipf.map_or(0.0, |(exponent, _)| exponent.clamp(0.0, 3.0));
         self.load.rate = summary.rate.unwrap_or(0.0);
-        self.origin = (Origin::Measured, format!("the trace {}", path.display()));
+        let mut names = vec!["items", "value", "get"];
+        names.extend(summary.key_bytes.map(|_| "key"));
+        names.extend(summary.zipf.map(|_| "zipf"));
+        names.extend(summary.rate.map(|_| "rate"));
+        self.measured(&names, &format!("the trace {}", path.display()));
         self.misses = told.misses;
         self.recommended_memory = told.recommended;
         Ok(())

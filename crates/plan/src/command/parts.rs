@@ -15,6 +15,18 @@ use crate::paper;
 const PARTITIONS_MAX: u64 = 1 << 16;
 const ITEMS_MAX: u64 = 1 << 50;
 
+/// Fewer give no percentiles, and more take hours.
+const REQUESTS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
+
+/// Refuses a number of simulated requests that makes no sense.
+pub fn check_requests(requests: u64) -> Result<(), Failure> {
+    if REQUESTS.contains(&requests) {
+        return Ok(());
+    }
+    let (least, most) = (REQUESTS.start(), REQUESTS.end());
+    Err(Failure::usage(format!("--requests is {requests}: it must be {least} to {most}")))
+}
+
 /// `micanite plan hottest`.
 pub fn hottest(options: &HottestOptions) -> Result<(), Failure> {
     if options.partitions == 0 || options.partitions > PARTITIONS_MAX {
@@ -86,6 +98,7 @@ pub fn batching(options: &BatchingOptions) -> Result<(), Failure> {
 
 /// `micanite plan paper`.
 pub fn paper(options: &PaperOptions) -> Result<(), Failure> {
+    check_requests(options.requests)?;
     let mut progress = Progress::new(options.json);
     let checks = paper::all(options.requests, &mut |done| progress.at("latency", done));
     drop(progress);

@@ -51,6 +51,7 @@ pub fn age(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{HoldsFor, Power};
 
     /// A written machine is read back, and has an age.
     #[test]
@@ -79,6 +80,16 @@ mod tests {
         assert!(said(Machine { sockets: 1 << 30, ..good.clone() }).contains("more than any machine"));
         assert!(said(Machine { clock_ghz: f64::NAN, ..good.clone() }).contains("clock_ghz"));
         assert!(said(Machine { ports: 0, ..good.clone() }).contains("no network port"));
+        assert!(said(Machine { ports: u32::MAX, ..good.clone() }).contains("ports"));
+        for gb_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let machine = Machine { sustained_gb_s: Some(gb_s), ..good.clone() };
+            assert!(said(machine).contains("sustained_gb_s"), "{gb_s}");
+        }
+        let power = Power { processors_w: f64::NAN, port_w: 1.0, other_w: 1.0, request_nj: 1.0 };
+        assert!(said(Machine { power: Some(power), ..good.clone() }).contains("power"));
+        let mut cost = good.cost;
+        cost.holds_for = Some(HoldsFor { llc_kib_per_core: 0.0, reorder_buffer: 1.0, issue_width: 1.0 });
+        assert!(said(Machine { cost, ..good.clone() }).contains("holds_for"));
         assert!(said(Machine { threads: 3, ..good }).contains("SMT"));
     }
 }

@@ -1,11 +1,14 @@
 //! Machines as data: what they consist of, and what a request costs them.
 
 pub mod file;
+mod latency;
 pub mod this;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use latency::{Latency, LoadedTrips};
 
 /// Names of the machines that are built in, with their files.
 const PRESETS: [(&str, &str); 4] = [
@@ -17,6 +20,7 @@ const PRESETS: [(&str, &str); 4] = [
 
 /// Bounds on a machine, for sentences instead of absurd figures.
 const CORES_MAX: u32 = 4096;
+const PORTS_MAX: u32 = 1024;
 
 /// A machine. All numbers are of one socket where nothing else is said.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -141,24 +145,14 @@ pub struct PortCost {
     pub request_cycles: f64,
     /// Cycles of a turn, as [`Cost::datagram_cycles`].
     pub datagram_cycles: f64,
-    /// Equally likely round trips without any load, in microseconds.
+    /// Equally likely round trips, as [`Latency::round_trip_us`].
     pub round_trip_us: Vec<f64>,
-}
-
-/// Waits of a request beside the queue of its core.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Latency {
-    /// Equally likely round trips without any load, in microseconds.
-    pub round_trip_us: Vec<f64>,
-    /// Most datagrams of one receive.
-    pub receive_max: usize,
-    /// Length of housekeeping of a core in microseconds.
+    /// Round trips under load, as [`Latency::loaded`].
     #[serde(default)]
-    pub pause_us: f64,
-    /// Seconds from one to the next.
-    #[serde(default = "one_s")]
-    pub pause_every_s: f64,
+    pub loaded: Vec<LoadedTrips>,
+    /// Bytes of its packets; those of the native port where nothing is said.
+    #[serde(default)]
+    pub packet: Option<Packet>,
 }
 
 /// Bytes of datagrams.
@@ -173,6 +167,12 @@ pub struct Packet {
     pub reply_bytes: f64,
     /// Bytes on the wire beside a frame: preamble, checksum, gap.
     pub framing_bytes: f64,
+}
+
+impl Packet {
+    /// No network: the engine alone.
+    pub const NONE: Self =
+        Self { datagram_bytes: 0.0, request_bytes: 0.0, reply_bytes: 0.0, framing_bytes: 0.0 };
 }
 
 /// An explicit model: parts that are always on, and energy per request.
@@ -207,10 +207,6 @@ const fn width() -> f64 {
 
 const fn one() -> u32 {
     1
-}
-
-const fn one_s() -> f64 {
-    1.0
 }
 
 impl Machine {
@@ -248,6 +244,8 @@ impl Machine {
         self.cost.request_cycles = cost.request_cycles;
         self.cost.datagram_cycles = cost.datagram_cycles;
         self.latency.round_trip_us = cost.round_trip_us;
+        self.latency.loaded = cost.loaded;
+        self.packet = cost.packet.unwrap_or(self.packet);
         Ok(self)
     }
 
@@ -260,6 +258,11 @@ impl Machine {
     pub fn network_bits(&self) -> f64 {
         let ports = f64::from(self.sockets * self.ports) * self.port_gb_s;
         self.sustained_gb_s.map_or(ports, |sustained| sustained.min(ports)) * 1e9
+    }
+
+    /// Returns the bytes of all last-level caches.
+    pub fn cache_bytes(&self) -> f64 {
+        self.llc_kib_per_core * 1024.0 * f64::from(self.cores_in_all())
     }
 
     /// Returns the bandwidth of all memory in bytes per second.
@@ -331,25 +334,44 @@ impl Machine {
         if self.ports == 0 {
             return Err("the machine has no network port: ports must be at least 1".to_owned());
         }
+        if self.ports > PORTS_MAX {
+            return Err(format!("{} network ports of a socket are more than {PORTS_MAX}", self.ports));
+        }
         if self.threads == 0 || self.threads > 2 {
             return Err(format!("threads of a core are {}: 1 or 2 (SMT)", self.threads));
         }
         if self.latency.receive_max == 0 {
             return Err("latency.receive_max must be at least 1".to_owned());
         }
-        let round_trips = &self.latency.round_trip_us;
-        if round_trips.is_empty() || round_trips.iter().any(|us| !(us.is_finite() && *us >= 0.0)) {
-            return Err("latency.round_trip_us must list one time or more, each 0 or more".to_owned());
-        }
+        self.latency.check()?;
         let pause_s = self.latency.pause_us * 1e-6;
         if pause_s >= self.latency.pause_every_s / 2.0 {
             return Err("housekeeping takes half of the time or more: shorten latency.pause_us".to_owned());
         }
+        self.check_options()
+    }
+
+    /// Checks the parts that not every machine has.
+    fn check_options(&self) -> Result<(), String> {
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
         if let Some(turbo) = self.turbo {
-            let clocks = [turbo.high_ghz, turbo.low_ghz];
             let is_share = (0.0..=1.0).contains(&turbo.clock_share);
-            if clocks.iter().any(|ghz| !(ghz.is_finite() && *ghz > 0.0)) || !is_share {
+            if ![turbo.high_ghz, turbo.low_ghz].into_iter().all(is_positive) || !is_share {
                 return Err("turbo needs clocks above 0 and a clock_share from 0 to 1".to_owned());
+            }
+        }
+        if let Some(gb_s) = self.sustained_gb_s.filter(|gb_s| !is_positive(*gb_s)) {
+            return Err(format!("sustained_gb_s of the machine is {gb_s}: it must be above 0"));
+        }
+        if let Some(holds) = self.cost.holds_for
+            && ![holds.llc_kib_per_core, holds.reorder_buffer, holds.issue_width].into_iter().all(is_positive)
+        {
+            return Err("cost.holds_for needs numbers above 0".to_owned());
+        }
+        if let Some(power) = self.power {
+            let watts = [power.processors_w, power.port_w, power.other_w, power.request_nj];
+            if !watts.iter().all(|watts| watts.is_finite() && *watts >= 0.0) || watts[0] == 0.0 {
+                return Err("power needs processors_w above 0 and no negative number".to_owned());
             }
         }
         Ok(())

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use micanite_control::cores;
+
 use super::{Machine, file};
 
 /// Costs where nothing was calibrated.
@@ -40,7 +42,7 @@ pub fn described() -> Result<Machine, String> {
         machine.clock_ghz = ghz;
     }
     let sockets = sockets();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let cores = cores::physical() as u32;
     if let Some(kib) = llc_kib() {
         told("llc_kib_per_core");
         machine.llc_kib_per_core = kib / f64::from(cores.div_ceil(sockets));

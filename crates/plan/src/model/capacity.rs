@@ -14,6 +14,9 @@ const HASHES: u64 = 40;
 /// A core is hot from this load over the mean on: a queue that is never empty, and its keys in the cache.
 const HOT: f64 = 1.5;
 
+/// Keys per partition up to which the loads are those of random hashes: the deviation of a partition's number
+/// of keys is a hundredth there, and falls with more of them.
+const FEW_KEYS: u64 = 10_000;
 /// Least share of the requests that reaches memory: datagrams and evictions do so if all items are cached.
 const MISSED_MIN: f64 = 0.05;
 
@@ -121,7 +124,7 @@ pub struct Limits {
     pub hottest_partition: f64,
     /// Bandwidth of memory.
     pub memory: f64,
-    /// Network.
+    /// Network; infinite, and null in JSON, where nothing goes over one.
     pub network: f64,
 }
 
@@ -156,34 +159,27 @@ impl Capacity {
 /// Returns the bytes of memory traffic of a request.
 pub fn memory_bytes(machine: &Machine, load: &Load, law: &Law) -> f64 {
     let more = (load.item_bytes() / 64.0 - 1.0).max(0.0);
-    let missed = 1.0 - cached_share(machine, load, law, law.items, machine.cores_in_all());
+    let missed = 1.0 - cached_share(machine, load, law);
     (machine.cost.lines + more) * 64.0 * machine.cost.prefetch_factor * missed.max(MISSED_MIN)
 }
 
-/// Returns the share of the requests whose items are in the last-level caches of so many cores.
-fn cached_share(machine: &Machine, load: &Load, law: &Law, items: u64, cores: u32) -> f64 {
-    let cache_bytes = machine.llc_kib_per_core * 1024.0 * f64::from(cores);
+/// Returns the share of the requests whose items are in the last-level caches: hot items take lines of their
+/// own, until the caches hold all that there is.
+fn cached_share(machine: &Machine, load: &Load, law: &Law) -> f64 {
+    let cache_bytes = machine.cache_bytes();
     let keys = (cache_bytes / (load.item_bytes() + 64.0)) as u64;
-    law.top(keys.min(items))
+    let of_all = cache_bytes / load.footprint().memory_bytes(law.items as f64);
+    law.top(keys.min(law.items)).max(of_all.min(1.0))
 }
 
 /// Returns the load of each core, the hottest first.
 ///
 /// The hottest partition has its expected load, so that the result does not depend on one hash; the others
-/// share the rest as random hashes do on average.
+/// share the rest as random hashes do on average. Few keys leave some partitions without any.
 fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<CoreLoad> {
     let count = machine.cores_in_all();
     let partitions = u64::from(count);
-    let mut relative = ordered_loads(partitions, law, load.seed, HASHES);
-    if law.exponent > 0.0 && count > 1 {
-        let top = expected_over_mean(partitions, law.share(1));
-        let factor = (f64::from(count) - top) / (f64::from(count) - relative[0]);
-        relative[0] = top;
-        relative[1..].iter_mut().for_each(|load| *load = (*load * factor).min(top));
-    } else {
-        // The dataset is large: partitions are alike.
-        relative.fill(1.0);
-    }
+    let relative = relative_loads(load, law, partitions);
     let shares = relative.iter().map(|relative| {
         let own = relative / f64::from(count);
         match mode.is_crew() {
@@ -199,7 +195,7 @@ fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<Core
                 true => hot_share(machine, load, law, relative[at]),
                 // Lines that another core writes move between the caches.
                 false if mode.is_crew() && count > 1 && law.exponent > 0.0 => 0.0,
-                false => cached_share(machine, load, law, law.items, count),
+                false => cached_share(machine, load, law),
             };
             let request_s = request_s(machine, load, mode, hit) / clock_factor(machine, mode, at, count);
             CoreLoad { share: shares[at], request_s }
@@ -207,12 +203,28 @@ fn core_loads(machine: &Machine, load: &Load, law: &Law, mode: Mode) -> Vec<Core
         .collect()
 }
 
+/// Returns the load of each partition over the mean, the hottest first.
+fn relative_loads(load: &Load, law: &Law, partitions: u64) -> Vec<f64> {
+    if law.items / partitions >= FEW_KEYS && (law.exponent == 0.0 || partitions == 1) {
+        return vec![1.0; partitions as usize];
+    }
+    let mut relative = ordered_loads(partitions, law, load.seed, HASHES);
+    if law.items / partitions >= FEW_KEYS {
+        let count = partitions as f64;
+        let top = expected_over_mean(partitions, law.share(1));
+        let factor = (count - top) / (count - relative[0]);
+        relative[0] = top;
+        relative[1..].iter_mut().for_each(|load| *load = (*load * factor).min(top));
+    }
+    relative
+}
+
 /// Returns the share of a hot partition's requests whose items are in its core's cache: the top key, and of
 /// the others as many as everywhere.
 fn hot_share(machine: &Machine, load: &Load, law: &Law, relative: f64) -> f64 {
     let partitions = f64::from(machine.cores_in_all());
     let top = (law.share(1) * partitions / relative).min(1.0);
-    top + (1.0 - top) * cached_share(machine, load, law, law.items, machine.cores_in_all())
+    top + (1.0 - top) * cached_share(machine, load, law)
 }
 
 /// Returns the seconds of a request at the normal clock.
@@ -239,4 +251,26 @@ fn clock_factor(machine: &Machine, mode: Mode, at: usize, count: u32) -> f64 {
         _ => machine.clock_ghz,
     };
     1.0 / (turbo.clock_share * machine.clock_ghz / ghz + 1.0 - turbo.clock_share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fewer keys than cores leave cores without requests: their shares are 0, and no figure is NaN.
+    #[test]
+    fn few_keys_leave_idle_cores() {
+        let machine = Machine::preset("paper-lab").unwrap();
+        for (items, zipf) in [(1, 0.99), (1, 0.0), (3, 0.0), (10, 3.0), (100, 0.99)] {
+            let load = Load { items, zipf, ..Load::standard() };
+            let capacity = Capacity::of(&machine, &load, Mode::Erew).unwrap();
+            let shares: Vec<f64> = capacity.cores.iter().map(|core| core.share).collect();
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{items} {zipf}: {shares:?}");
+            assert!(items > 24 || shares[23] == 0.0, "{items} {zipf}: {shares:?}");
+            assert!(capacity.throughput.is_finite() && capacity.throughput > 0.0, "{capacity:?}");
+        }
+        let one = Load { items: 1, ..Load::standard() };
+        let capacity = Capacity::of(&machine, &one, Mode::Erew).unwrap();
+        assert_eq!(capacity.bottleneck, Bottleneck::HottestPartition);
+    }
 }

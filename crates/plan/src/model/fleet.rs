@@ -49,7 +49,7 @@ pub struct Fleet {
 pub struct Loss {
     /// Share of the keys that were on it.
     pub keys_lost: f64,
-    /// Hit ratio right after.
+    /// Hit ratio right after, if the hottest key was on it.
     pub hit_ratio: f64,
     /// Load of the busiest of the others, over what it was for the busiest before.
     pub load_factor: f64,
@@ -128,7 +128,8 @@ impl Need {
             let after = most(&ketama_shares(&left));
             Loss {
                 keys_lost: largest,
-                hit_ratio: self.hit_ratio * (1.0 - largest),
+                // The hottest key may be on it.
+                hit_ratio: self.hit_ratio * (1.0 - self.top - (1.0 - self.top) * largest),
                 load_factor: self.rate_of(after) / self.rate_of(largest),
                 is_carried: self.is_carried(after),
             }
@@ -179,6 +180,9 @@ mod tests {
         let fleet = need(5e6).fleet().unwrap();
         let loss = fleet.loss.unwrap();
         assert!((loss.hit_ratio / 0.9 - (1.0 - loss.keys_lost)).abs() < 1e-9);
+        let skewed = Need { top: 0.1, ..need(5e6) }.fleet().unwrap().loss.unwrap();
+        let kept = (1.0 - skewed.keys_lost) * 0.9;
+        assert!((skewed.hit_ratio / 0.9 - kept).abs() < 1e-9, "{skewed:?}");
         assert!(loss.load_factor >= 1.0 && fleet.spread > 1.0);
         assert!(need(1e5).fleet().unwrap().loss.is_none());
     }

@@ -5,10 +5,15 @@ use serde::Serialize;
 use super::capacity::Capacity;
 use crate::load::Load;
 use crate::machine::Machine;
-use crate::simulate::{Core, Histogram, Pause, Percentiles, Service};
+use crate::simulate::{Arrivals, Core, Histogram, Pause, Percentiles, Service};
 
 /// Least requests of a class of cores that are simulated.
 const REQUESTS_MIN: u64 = 50_000;
+/// Least datagrams and least bursts of a class: percentiles of fewer mean nothing.
+const DATAGRAMS_MIN: u64 = 5_000;
+const BURSTS_MIN: u64 = 200;
+/// Share of the requests below which a core counts as idle.
+const SHARE_MIN: f64 = 1e-12;
 
 /// Latency at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -60,13 +65,19 @@ impl Question<'_> {
             if core.load() >= 1.0 {
                 return None;
             }
-            let budget = ((requests as f64 * class.share) as u64).max(REQUESTS_MIN.min(requests));
+            let bursts = match load.arrivals {
+                Arrivals::Bursts(size) => u64::from(size) * BURSTS_MIN,
+                Arrivals::Poisson | Arrivals::Profile(_) => 0,
+            };
+            let least = REQUESTS_MIN.min(requests).max(DATAGRAMS_MIN.max(bursts) * u64::from(load.batch));
+            let budget = ((requests as f64 * class.share) as u64).max(least);
             let outcome = core
                 .simulate(budget, load.seed.wrapping_add(number as u64), &mut |more| progress(done + more));
             done += budget;
             all.merge(&outcome.times, class.share / outcome.times.total().max(f64::MIN_POSITIVE));
         }
-        let round_trips: Vec<f64> = machine.latency.round_trip_us.iter().map(|us| us * 1e-6).collect();
+        let round_trips = machine.latency.round_trips_us(load.batch, rate / capacity.throughput);
+        let round_trips: Vec<f64> = round_trips.into_iter().map(|us| us * 1e-6).collect();
         let latency = all.plus(&round_trips).percentiles();
         Some(Point { rate, load: busiest, latency })
     }
@@ -101,9 +112,11 @@ struct Class {
     request_s: f64,
 }
 
-/// Groups the cores: the hottest alone, then twice as many each time; all in one if they are alike.
+/// Groups the cores: the hottest alone, then twice as many each time; all in one if they are alike. Cores
+/// without requests are in no group.
 fn classes(capacity: &Capacity) -> Vec<Class> {
-    let cores = &capacity.cores;
+    let busy = capacity.cores.iter().take_while(|core| core.share > SHARE_MIN).count();
+    let cores = &capacity.cores[..busy.max(1)];
     let (hottest, coldest) = (cores[0], cores[cores.len() - 1]);
     let is_even = hottest.share <= coldest.share * 1.001 && hottest.request_s == coldest.request_s;
     let mut classes = Vec::new();

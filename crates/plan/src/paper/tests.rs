@@ -33,11 +33,11 @@ fn formulas_are_those_of_the_paper() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Throughput of the lab: fitted within 5 %, predicted within 8 %.
+/// Throughput of the lab: fitted within 7 %, predicted within 11 %.
 #[test]
 fn throughput_of_the_lab() {
     for check in throughput().iter().filter(|check| check.unit.starts_with("million")) {
-        let bound = if check.kind == FITTED { 0.05 } else { 0.08 };
+        let bound = if check.kind == FITTED { 0.07 } else { 0.11 };
         assert!(check.error().abs() < bound, "{}: {:+.1} %", check.name, check.error() * 100.0);
     }
 }
@@ -67,13 +67,18 @@ fn latency_of_the_lab() {
         &[
             ("mean at 10 M/s", 2.0),
             ("p95 at 10 M/s", 15.0),
-            ("p99 at 110 M/s", 45.0),
-            ("p99.9 at 110 M/s", 30.0),
-            ("mean at 120 M/s", 40.0),
+            ("p99 at 110 M/s", 20.0),
+            ("p99.9 at 110 M/s", 60.0),
+            ("mean at 120 M/s", 50.0),
             ("p95 at 120 M/s", 20.0),
-            ("p99.9 at 120 M/s", 15.0),
-            ("p95 at 167 M/s, batches of 4", 40.0),
-            ("p99.9 at 167 M/s, batches of 4", 30.0),
+            ("p99 at 120 M/s", 60.0),
+            ("p99.9 at 120 M/s", 20.0),
+            ("p95 at 120 M/s, batches of 4", 42.0),
+            ("p99 at 151 M/s, batches of 4", 20.0),
+            ("p99.9 at 151 M/s, batches of 4", 55.0),
+            ("p95 at 167 M/s, batches of 4", 60.0),
+            ("p99 at 167 M/s, batches of 4", 30.0),
+            ("p99.9 at 167 M/s, batches of 4", 20.0),
         ],
     );
     assert!(checks.iter().all(|check| check.model.is_finite()));

@@ -49,32 +49,43 @@ pub fn advice(plan: &Plan, machine: &Machine) -> (Vec<String>, Vec<String>) {
         None => "The loss of the server loses everything; a second one keeps half of the hits.".to_owned(),
         Some(loss) => format!(
             "The loss of a server takes {:.1} % of the keys, leaves {:.1} % hits until they are stored \
-             again, and makes the busiest of the others {:.2} times as busy; they {} within the target.",
+             again, and makes the busiest of the others {:.2} times as busy, which {}.",
             loss.keys_lost * 100.0,
             loss.hit_ratio * 100.0,
             loss.load_factor,
-            if loss.is_carried { "carry it" } else { "do not carry it, so add one" },
+            if loss.is_carried { "is within the target" } else { "misses the target: add a server" },
         ),
     };
+    (vec![first, second, third], commands(plan, machine, mode.mode))
+}
+
+/// Returns the command lines that start a server and load it; none for the engine without a port.
+fn commands(plan: &Plan, machine: &Machine, mode: Mode) -> Vec<String> {
+    let (fleet, load) = (&plan.fleet, &plan.load);
+    let (listen, url, together) = match plan.port.as_str() {
+        "native" => ("--native 11300", "native://SERVER:11300", format!("--batch {}", load.batch)),
+        "stream" => {
+            ("-p 11211", "memcached://SERVER:11211", format!("--batch {} --connections 8", load.batch))
+        }
+        _ => return Vec::new(),
+    };
     let mib = (fleet.largest_memory_bytes / f64::from(1 << 20)).ceil().max(64.0);
-    let access = match mode.mode {
+    let access = match mode {
         Mode::Erew | Mode::ErewTurbo => "erew",
         Mode::Crew | Mode::CrewTurbo => "crew",
     };
-    let serve = format!(
-        "micanite serve -t {} -m {mib} --access {access} --native 11300",
-        machine.cores_in_all() * machine.threads
-    );
-    let law = if plan.load.zipf > 0.0 { format!("zipf:{}", plan.load.zipf) } else { "uniform".to_owned() };
-    let check = format!(
-        "micanite load native://SERVER:11300 --rate {:.0} --batch {} --dataset {:.0}/{:.0} --items {} \
-         --popularity {law} --get {:.0} --fill",
-        fleet.busiest_rate,
-        plan.load.batch,
-        plan.load.key_bytes.ceil().max(8.0),
-        plan.load.value_bytes.ceil(),
-        (plan.load.items as f64 / fleet.servers as f64).ceil(),
-        plan.load.get * 100.0,
-    );
-    (vec![first, second, third], vec![serve, check])
+    let threads = machine.cores_in_all() * machine.threads;
+    let law = if load.zipf > 0.0 { format!("zipf:{}", load.zipf) } else { "uniform".to_owned() };
+    vec![
+        format!("micanite serve -t {threads} -m {mib} --access {access} {listen}"),
+        format!(
+            "micanite load {url} --rate {:.0} {together} --arrivals batches --dataset {:.0}/{:.0} --items {} \
+             --popularity {law} --get {:.0} --fill",
+            fleet.busiest_rate,
+            load.key_bytes.ceil().max(8.0),
+            load.value_bytes.ceil(),
+            (load.items as f64 / fleet.servers as f64).ceil(),
+            load.get * 100.0,
+        ),
+    ]
 }

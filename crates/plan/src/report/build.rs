@@ -1,5 +1,7 @@
 //! From a machine and a load to a plan.
 
+use std::collections::BTreeMap;
+
 use super::{Figure, ModePlan, Origin, Plan, advice, machine_figures};
 use crate::load::Load;
 use crate::machine::Machine;
@@ -15,15 +17,27 @@ const PARTS: [f64; 10] = [0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99]
 /// Share of a machine's memory that is for items; the rest is for the system and for buffers.
 const MEMORY_SHARE: f64 = 0.85;
 
+/// Origins of what is no single figure.
+const ORIGINS: [(&str, &str); 6] = [
+    ("batching", "computed: equation 1"),
+    ("fleet", "computed: ketama with the points that clients use"),
+    ("misses", "computed: the engine, simulated with the trace"),
+    ("modes.core_loads", "computed: expected loads of the partitions under random hashes"),
+    ("modes.latency", "computed: simulation of the cores, plus the round trips of the machine"),
+    ("modes.throughput", "computed: the least of cores, hottest partition, memory bandwidth and network"),
+];
+
 /// Inputs of a plan.
 #[derive(Debug)]
 pub struct Basis<'a> {
     /// Machine.
     pub machine: &'a Machine,
+    /// Port that its costs are of.
+    pub port: &'a str,
     /// Load.
     pub load: &'a Load,
-    /// Origin of the load's figures, with its source.
-    pub load_origin: (Origin, String),
+    /// Origins of the load's figures by their names, with the sources; those of others are options.
+    pub load_origins: BTreeMap<&'static str, (Origin, String)>,
     /// Servers that a client sends to; nothing for as many as the plan finds.
     pub fan_out: Option<f64>,
     /// Requests that are simulated for each rate.
@@ -89,9 +103,14 @@ pub fn build(basis: Basis<'_>, progress: &mut dyn FnMut(&str, u64)) -> Result<Pl
     let mut figures = load_figures(&basis);
     figures.extend(machine_figures(machine));
     figures.extend(results(&basis, &modes[at], &fleet, delay(load.batch).1));
+    let mut remarks = basis.remarks.clone();
+    if modes[at].mode.is_turbo() {
+        remarks.push("the system has to set the clocks of the -T modes: the server does not".to_owned());
+    }
     let mut plan = Plan {
         machine: machine.name.clone(),
-        remarks: basis.remarks,
+        port: basis.port.to_owned(),
+        remarks,
         load: basis.load.clone(),
         recommended_mode: modes[at].mode,
         server_rate: modes[at].within_target.map_or(0.0, |point| point.rate),
@@ -100,6 +119,7 @@ pub fn build(basis: Basis<'_>, progress: &mut dyn FnMut(&str, u64)) -> Result<Pl
         batching: BATCHES.map(delay).to_vec(),
         misses: basis.misses,
         figures,
+        origins: ORIGINS.into(),
         recommendation: Vec::new(),
         commands: Vec::new(),
     };
@@ -156,13 +176,9 @@ fn load_figures(basis: &Basis<'_>) -> Vec<Figure> {
         ("p95_target", load.p95_us, "us"),
         ("client_rate", load.client_rate, "requests/s"),
     ];
-    let (origin, source) = &basis.load_origin;
-    let is_of_trace = |name: &str| ["items", "key", "value", "get", "zipf"].contains(&name);
     let figure = |(name, value, unit)| {
-        let (origin, source) = match is_of_trace(name) {
-            true => (*origin, source.clone()),
-            false => (Origin::Given, "options".to_owned()),
-        };
+        let given = || (Origin::Given, "options".to_owned());
+        let (origin, source) = basis.load_origins.get(name).cloned().unwrap_or_else(given);
         Figure { name, value, unit, origin, source }
     };
     rows.into_iter().map(figure).collect()
@@ -198,16 +214,17 @@ fn results(basis: &Basis<'_>, mode: &ModePlan, fleet: &Fleet, delay_us: f64) -> 
             "GB/s",
             "lines x 64 bytes x prefetching x misses of the last-level cache",
         ),
-        ("received", busiest * received / 1e9, "Gb/s", "bytes of requests and framing"),
-        ("sent", busiest * sent / 1e9, "Gb/s", "bytes of replies and framing"),
-        (
-            "cores_per_10gbe",
-            10e9 / received.max(sent) / per_core,
-            "cores",
-            "requests of 10 Gb/s over those of a core",
-        ),
         ("batching_delay", delay_us, "us", "equation 1"),
     ];
+    let most_bits = received.max(sent);
+    if most_bits > 0.0 {
+        let cores = 10e9 / most_bits / per_core;
+        rows.extend([
+            ("received", busiest * received / 1e9, "Gb/s", "bytes of requests and framing"),
+            ("sent", busiest * sent / 1e9, "Gb/s", "bytes of replies and framing"),
+            ("cores_per_10gbe", cores, "cores", "requests of 10 Gb/s over those of a core"),
+        ]);
+    }
     if let Some(power) = machine.power {
         let watts = power.watts(machine, busiest);
         rows.push(("power", watts, "W", "processors + ports + rest + energy of requests"));

@@ -42,9 +42,24 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
         ("cores.csv", cores),
         ("batching.csv", pairs("batch,delay_us", batching)),
         ("figures.csv", figures),
+        ("servers.csv", servers(plan)),
     ];
     if !plan.misses.is_empty() {
         all.push(("misses.csv", pairs("bytes,miss_ratio", misses)));
     }
     all
+}
+
+/// The number of servers, and the loss of one: empty fields of a single server.
+fn servers(plan: &Plan) -> String {
+    let fleet = &plan.fleet;
+    let loss = fleet.loss.map_or_else(
+        || ",,,".to_owned(),
+        |loss| format!("{},{},{},{}", loss.keys_lost, loss.hit_ratio, loss.load_factor, loss.is_carried),
+    );
+    format!(
+        "servers,spread,busiest_rate,largest_memory_bytes,keys_lost,hit_ratio_after_loss,\
+         load_factor_after_loss,is_loss_carried\n{},{},{},{},{loss}\n",
+        fleet.servers, fleet.spread, fleet.busiest_rate, fleet.largest_memory_bytes
+    )
 }

@@ -12,6 +12,8 @@ mod csv;
 mod svg;
 mod text;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::load::Load;
@@ -100,6 +102,8 @@ pub struct ModePlan {
 pub struct Plan {
     /// Machine.
     pub machine: String,
+    /// Port that requests come by.
+    pub port: String,
     /// Remarks: age of a calibration, what was left out.
     pub remarks: Vec<String>,
     /// Load.
@@ -118,9 +122,11 @@ pub struct Plan {
     pub misses: Vec<(f64, f64)>,
     /// All single figures: inputs, then results.
     pub figures: Vec<Figure>,
+    /// Origins of the other parts: `measured`, `computed` or `assumed`, a colon, the source.
+    pub origins: BTreeMap<&'static str, &'static str>,
     /// Three sentences.
     pub recommendation: Vec<String>,
-    /// Command lines that start it.
+    /// Command lines that start it, and that load it.
     pub commands: Vec<String>,
 }
 
@@ -155,9 +161,10 @@ impl Plan {
 fn machine_figures(machine: &Machine) -> Vec<Figure> {
     let cost = &machine.cost;
     let round_trip = &machine.latency.round_trip_us;
-    let rows = [
+    let mut rows = vec![
         ("sockets", f64::from(machine.sockets), ""),
         ("cores", f64::from(machine.cores), "per socket"),
+        ("threads", f64::from(machine.threads), "per core"),
         ("clock_ghz", machine.clock_ghz, "GHz"),
         ("llc_kib_per_core", machine.llc_kib_per_core, "KiB"),
         ("memory_gib", machine.memory_gib, "GiB"),
@@ -181,8 +188,33 @@ fn machine_figures(machine: &Machine) -> Vec<Figure> {
         ("reply_bytes", machine.packet.reply_bytes, "bytes"),
         ("framing_bytes", machine.packet.framing_bytes, "bytes"),
     ];
+    rows.extend(machine.sustained_gb_s.map(|gb_s| ("sustained_gb_s", gb_s, "Gb/s, all ports")));
+    if cost.holds_for.is_some() {
+        rows.extend([
+            ("reorder_buffer", machine.reorder_buffer, "entries"),
+            ("issue_width", machine.issue_width, "instructions"),
+        ]);
+    }
+    if let Some(turbo) = machine.turbo {
+        rows.extend([
+            ("turbo_high_ghz", turbo.high_ghz, "GHz"),
+            ("turbo_high_cores", f64::from(turbo.high_cores), "cores"),
+            ("turbo_low_ghz", turbo.low_ghz, "GHz"),
+            ("turbo_low_cores", f64::from(turbo.low_cores), "cores"),
+        ]);
+    }
+    if let Some(power) = machine.power {
+        rows.extend([
+            ("power_processors_w", power.processors_w, "W"),
+            ("power_port_w", power.port_w, "W per port"),
+            ("power_other_w", power.other_w, "W"),
+            ("power_request_nj", power.request_nj, "nJ per request"),
+        ]);
+    }
     let figure = |(name, value, unit): (&'static str, f64, &'static str)| {
-        let (origin, source) = Origin::of(machine.origin(name));
+        // Fields of a part have its origin.
+        let part = ["turbo", "power"].into_iter().find(|part| name.starts_with(part));
+        let (origin, source) = Origin::of(machine.origin(part.unwrap_or(name)));
         Figure { name, value, unit, origin, source }
     };
     rows.into_iter().map(figure).collect()

@@ -10,7 +10,7 @@ pub fn text(plan: &Plan) -> String {
     for remark in &plan.remarks {
         text += &format!("  {remark}\n");
     }
-    text += "\nThroughput by mode\n";
+    text += "\nThroughput by mode, and latency (us) at the rate within the target; computed\n";
     text +=
         &table(&["mode", "requests/s", "bound by", "within target", "mean", "p50", "p95", "p99", "p99.9"], {
             plan.modes.iter().map(|mode| {
@@ -29,7 +29,8 @@ pub fn text(plan: &Plan) -> String {
             })
         });
     if let Some(mode) = plan.recommended() {
-        text += &format!("\nLatency (us) against the rate, mode {}\n", mode.mode.name());
+        text +=
+            &format!("\nLatency (us) against the rate, mode {}; computed by simulation\n", mode.mode.name());
         text += &table(&["requests/s", "busiest core", "mean", "p50", "p95", "p99", "p99.9"], {
             mode.latency.iter().map(|point| {
                 let at = point.latency;
@@ -38,7 +39,8 @@ pub fn text(plan: &Plan) -> String {
                 row
             })
         });
-        text += &format!("\nLoad of the cores over that of the hottest, mode {}\n", mode.mode.name());
+        text +=
+            &format!("\nLoad of the cores over that of the hottest, mode {}; computed\n", mode.mode.name());
         let at = |part: f64| mode.core_loads[((mode.core_loads.len() - 1) as f64 * part) as usize];
         text += &table(&["coldest", "10 %", "50 %", "90 %", "hottest"], {
             std::iter::once([0.0, 0.1, 0.5, 0.9, 1.0].map(|part| format!("{:.2}", at(part))).to_vec())
@@ -57,7 +59,8 @@ pub fn text(plan: &Plan) -> String {
 fn fleet(plan: &Plan) -> String {
     let fleet = &plan.fleet;
     let mut text = format!(
-        "\nServers: {}; by ketama the busiest has {:.2} times the mean of the keys, and {} requests/s\n",
+        "\nServers: {} (computed); by ketama the busiest has {:.2} times the mean of the keys, and {} \
+         requests/s\n",
         fleet.servers,
         fleet.spread,
         short(fleet.busiest_rate)
@@ -71,13 +74,13 @@ fn fleet(plan: &Plan) -> String {
             loss.load_factor
         );
     }
-    text += "\nDelay of batching at a client (us, equation 1)\n";
+    text += "\nDelay of batching at a client (us; computed, equation 1)\n";
     let (batches, delays): (Vec<_>, Vec<_>) =
         plan.batching.iter().map(|(batch, delay)| (batch.to_string(), short(*delay))).unzip();
     let headings: Vec<&str> = batches.iter().map(String::as_str).collect();
     text += &table(&headings, std::iter::once(delays));
     if !plan.misses.is_empty() {
-        text += "\nReads that miss against memory\n";
+        text += "\nReads that miss against memory; computed with the trace\n";
         let rows = plan.misses.iter();
         text += &table(
             &["bytes", "misses"],

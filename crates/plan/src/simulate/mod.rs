@@ -103,6 +103,10 @@ impl Core {
     /// Pauses that are rare beside the simulated time are put in more often, and weighted: requests from the
     /// begin of a pause until the queue is empty again stand for fewer, the others for more.
     pub fn simulate(&self, requests: u64, seed: u64, progress: &mut dyn FnMut(u64)) -> Outcome {
+        // Without arrivals the simulation would have no end.
+        if !(self.rate.is_finite() && self.rate > 0.0) {
+            return Outcome::default();
+        }
         let datagrams = (requests / u64::from(self.batch)).max(1);
         let Some(pause) = self.pause else {
             return Run::new(self, datagrams, seed, None).finish(progress);

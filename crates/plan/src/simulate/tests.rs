@@ -103,3 +103,12 @@ fn peaks_make_queues() {
     let p99 = |core: &Core| run(core, 400_000, 2).times.quantile(0.99);
     assert!(p99(&peaks) > 1.5 * p99(&steady));
 }
+
+/// A core without arrivals has no times, and its simulation ends.
+#[test]
+fn a_core_without_arrivals_is_idle() {
+    for rate in [0.0, f64::NAN, f64::INFINITY] {
+        let core = Core { rate, ..core(0.5, Service::Fixed) };
+        assert_eq!(run(&core, 1000, 1), Outcome::default());
+    }
+}

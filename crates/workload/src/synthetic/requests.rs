@@ -40,6 +40,7 @@ pub enum Next {
 pub struct Requests {
     random: Random,
     sampler: Sampler,
+    drawn: Option<Drawn>,
     reading_requests: f64,
     reads_before_writing: bool,
     /// Item and version that were read, and are written next.
@@ -64,6 +65,7 @@ impl Requests {
         Self {
             random: Random::of_stream(seed, thread as u64),
             sampler: Sampler::new(popularity, items),
+            drawn: None,
             reading_requests: mix.reading_requests(),
             reads_before_writing: false,
             read: None,
@@ -92,6 +94,17 @@ impl Requests {
     #[must_use]
     pub const fn reading_before_writing(mut self, reads: bool) -> Self {
         self.reads_before_writing = reads;
+        self
+    }
+
+    /// Draws so many items now, and takes them in turns: a law costs nothing then when a request is made.
+    /// Items by age are drawn as before, because the newest ones are not known yet.
+    #[must_use]
+    pub fn drawing_ahead(mut self, items: usize) -> Self {
+        if items > 0 && self.latest.is_none() {
+            let draw = |_| self.sampler.item(&mut self.random) as u32;
+            self.drawn = Some(Drawn { items: (0..items).map(draw).collect(), next: 0 });
+        }
         self
     }
 
@@ -124,9 +137,17 @@ impl Requests {
     }
 
     #[inline]
+    fn item(&mut self) -> u64 {
+        match &mut self.drawn {
+            None => self.sampler.item(&mut self.random),
+            Some(drawn) => drawn.take(),
+        }
+    }
+
+    #[inline]
     fn item_to_read(&mut self) -> u64 {
         match &self.latest {
-            None => self.sampler.item(&mut self.random),
+            None => self.item(),
             Some(latest) => latest.item(self.sampler.place(&mut self.random)),
         }
     }
@@ -135,7 +156,7 @@ impl Requests {
     #[inline]
     fn item_to_write(&mut self) -> (u64, u32) {
         let item = match &mut self.latest {
-            None => self.sampler.item(&mut self.random),
+            None => self.item(),
             Some(latest) => latest.insert(),
         };
         (item, self.next_version())
@@ -146,6 +167,26 @@ impl Requests {
     pub const fn next_version(&mut self) -> u32 {
         self.version = self.version.wrapping_add(1);
         self.version
+    }
+}
+
+/// Items that were drawn in advance.
+#[derive(Clone, Debug)]
+struct Drawn {
+    /// Numbers below [`crate::ITEMS_MAX`].
+    items: Box<[u32]>,
+    next: usize,
+}
+
+impl Drawn {
+    #[inline]
+    fn take(&mut self) -> u64 {
+        let item = self.items[self.next];
+        self.next += 1;
+        if self.next == self.items.len() {
+            self.next = 0;
+        }
+        u64::from(item)
     }
 }
 
@@ -208,6 +249,21 @@ mod tests {
             assert_ne!(of(1, 0), of(2, 0));
             assert_ne!(of(1, 0), of(1, 1));
         }
+    }
+
+    /// Items that are drawn ahead are those of the law, in turns.
+    #[test]
+    fn items_drawn_ahead_come_in_turns() {
+        let popularity = Popularity::Zipf(0.99);
+        let mut drawing = requests(popularity, mix(1.0, 1), 3, 0);
+        let expected: Vec<u64> = (0..5000).map(|_| drawing.item_to_read()).collect();
+        let mut ahead = requests(popularity, mix(1.0, 1), 3, 0).drawing_ahead(5000);
+        for _ in 0..2 {
+            let taken: Vec<u64> = (0..5000).map(|_| ahead.item_to_read()).collect();
+            assert_eq!(taken, expected);
+        }
+        let latest = first(requests(Popularity::Latest, mix(0.5, 1), 3, 0).drawing_ahead(10));
+        assert_eq!(latest, first(requests(Popularity::Latest, mix(0.5, 1), 3, 0)));
     }
 
     #[test]
