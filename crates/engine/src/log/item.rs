@@ -19,6 +19,9 @@
 //! The CAS value of an item is its first offset, unless it has the extension.
 
 use crate::limits::{FREQUENCY_MAX, KEY_BYTES_MAX};
+use crate::log::state::STATE_WORDS;
+
+pub(crate) use crate::log::state::State;
 
 const UNITS_BITS: u32 = 28;
 const SLACK_SHIFT: u32 = UNITS_BITS;
@@ -33,8 +36,6 @@ const EARLY: u64 = 1 << 58;
 const BUSY: u64 = 1 << 59;
 const FETCHED: u64 = 1 << 60;
 const STATE: u64 = 1 << 61;
-/// Words of the extension for meta commands.
-const STATE_WORDS: usize = 2;
 const HEAP: u64 = 3 << 62;
 
 const _: () = assert!(KEY_SHIFT + 8 == 52);
@@ -319,42 +320,6 @@ pub(crate) const fn unpack_meta(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// State of an item for meta commands, if one asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    /// Second of the last access; 0 = accesses are not recorded.
-    pub access_s: u32,
-    /// Invalidated, but still served.
-    pub stale: bool,
-    /// A client was told to recreate it.
-    pub token_sent: bool,
-    /// CAS value that a client set; 0 = none.
-    pub cas: u64,
-}
-
-impl State {
-    const STALE: u64 = 1 << 32;
-    const TOKEN_SENT: u64 = 1 << 33;
-
-    /// Packs the two words of the extension.
-    #[inline]
-    pub const fn pack(self) -> [u64; STATE_WORDS] {
-        let stale = if self.stale { Self::STALE } else { 0 };
-        let sent = if self.token_sent { Self::TOKEN_SENT } else { 0 };
-        [self.access_s as u64 | stale | sent, self.cas]
-    }
-
-    #[inline]
-    pub const fn unpack([word, cas]: [u64; STATE_WORDS]) -> Self {
-        Self {
-            access_s: word as u32,
-            stale: word & Self::STALE != 0,
-            token_sent: word & Self::TOKEN_SENT != 0,
-            cas,
-        }
-    }
-}
-
 const _: () = assert!(KEY_BYTES_MAX <= 0xff);
 const _: () = assert!(FETCHED << 1 == STATE && STATE << 1 == HEAP & HEAP.wrapping_neg());
 
@@ -385,9 +350,28 @@ mod tests {
         }
 
         #[test]
-        fn unpacking_a_state_reverses_packing(access_s: u32, stale: bool, token_sent: bool, cas: u64) {
-            let state = State { access_s, stale, token_sent, cas };
-            prop_assert_eq!(State::unpack(state.pack()), state);
+        fn plain_headers_are_read_and_changed_like_any(
+            (key_bytes, asked_bytes) in (1usize..=250).prop_flat_map(|bytes| (Just(bytes), bytes.max(3) - 2..bytes + 2)),
+            (value_bytes, next_bytes) in (0usize..200, 0usize..200),
+            (meta, state, cas, is_store) in any::<(bool, bool, bool, bool)>(),
+            (dead, given, busy) in any::<(bool, bool, bool)>(),
+        ) {
+            let shape = Shape { key_bytes, value_bytes, meta, state, cas };
+            let mut header = shape.header_in(shape.units() + 2).unwrap();
+            header = if dead { header.with_dead() } else { header };
+            header = if given { header.with_cas_given() } else { header };
+            header = if busy { header.with_busy() } else { header };
+            let is_plain = asked_bytes == key_bytes && !meta && !state && !dead && !busy && cas == is_store;
+            let plain = header.plain_value_bytes(asked_bytes, is_store);
+            prop_assert_eq!(plain, is_plain.then_some(value_bytes));
+            if let Some(now_bytes) = plain {
+                let changed = header.with_value_bytes(next_bytes).filter(|_| !given);
+                prop_assert_eq!(header.with_plain_value_bytes(now_bytes, next_bytes), changed);
+            }
+            for frequency_max in 0..=FREQUENCY_MAX {
+                let once = header.with_frequency(frequency_max).with_fetched(true);
+                prop_assert!(once.is_counted(frequency_max) && !once.with_fetched(false).is_counted(frequency_max));
+            }
         }
 
         #[test]

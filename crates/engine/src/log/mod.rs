@@ -7,6 +7,7 @@
 //! the head again.
 
 pub(crate) mod item;
+mod state;
 
 use micanite_memory::sync::AtomicU64;
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};

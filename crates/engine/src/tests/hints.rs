@@ -126,3 +126,20 @@ fn an_item_removed_by_its_own_get_voids_hints() {
         }
     }
 }
+
+/// Windows of fewer requests than lanes computed a bucket of no key and no index, and overflowed with half of
+/// all secrets.
+#[test]
+fn lanes_without_a_request_overflow_nothing() {
+    for _ in 0..16 {
+        let config = Config { memory_bytes: 1 << 20, value_bytes_max: 1 << 10, ..Config::default() };
+        let cache = std::sync::Arc::new(Cache::new(&config).unwrap());
+        let mut client = Client::new(&cache, 0);
+        let keys: Vec<_> = (0..11u64).map(|number| number.to_le_bytes().to_vec()).collect();
+        assert!(keys.iter().all(|key| client.set(key, b"value") == Outcome::Stored));
+        for count in 2..keys.len() {
+            let replies = client.ask_all(&keys[..count]);
+            assert!(replies.iter().all(|reply| reply.outcome == Some(Outcome::Hit)));
+        }
+    }
+}

@@ -129,8 +129,8 @@ fn look_up_by<'a, T: Tags>(cache: &'a Cache, worker: usize, request: &Request<'_
     hint
 }
 
-/// Returns the worker whose hints are facts where it is the exclusive owner. Where the policy moves items that
-/// are read, there is none.
+/// Returns the worker whose hints are facts where it is the exclusive owner. Where the policy moves items
+/// that are read, there is none.
 #[inline(always)]
 fn owner_of_facts(cache: &Cache, worker: usize) -> usize {
     if cache.partitions[0].moves_on_get { usize::MAX } else { worker }
@@ -144,9 +144,11 @@ fn buckets<'a>(cache: &'a Cache, worker: usize, window: &[Request<'_>], hints: &
     let layout = &partitions[0].layout;
     let index = layout.index();
     let owner = owner_of_facts(cache, worker);
+    // A lane without a request is computed, too.
+    let of_none = partitions[0].buckets_packed();
     let lanes = window.chunks(LANES).zip(hints.hints.chunks_mut(LANES));
     for (requests, hints) in lanes {
-        let (mut hashes, mut buckets) = ([0; LANES], [0; LANES]);
+        let (mut hashes, mut buckets) = ([0; LANES], [of_none; LANES]);
         for (((request, hint), hash), of) in
             requests.iter().zip(&mut *hints).zip(&mut hashes).zip(&mut buckets)
         {

@@ -21,8 +21,8 @@ impl Writer<'_> {
             && self.overwrite_at(bucket, (found.place.position, found.header), value, meta)
     }
 
-    /// Writes a value into the space of an item whose hint is a fact, like [`Self::overwrite_at`], if neither the
-    /// item nor the value has flags, an expiry or anything else unusual.
+    /// Writes a value into the space of an item whose hint is a fact, like [`Self::overwrite_at`], if neither
+    /// the item nor the value has flags, an expiry or anything else unusual.
     #[inline(always)]
     pub fn overwrite_plain(&self, key: &[u8], hint: &Hint<'_>, value: &[u8]) -> bool {
         let (p, position) = (self.partition, hint.position);
