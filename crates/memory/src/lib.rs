@@ -6,6 +6,7 @@
 //! | backing | used |
 //! |---|---|
 //! | `mapped` | normally: anonymous memory, a file, or a descriptor of the kernel's memory |
+//! | `readable` | sealed memory that other processes map read-only; the life of its owner (`owner`) |
 //! | `heap` | under loom and miri, which cannot map |
 //!
 //! Huge pages are tried in order: hugetlb (reserved by the administrator), transparent ones
@@ -21,18 +22,30 @@ mod allocate;
 pub mod barrier;
 mod copy;
 pub mod folder;
+#[cfg(not(any(loom, miri)))]
+mod fork;
 #[cfg(any(loom, miri))]
 mod heap;
 pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
+#[cfg(not(any(loom, miri)))]
+mod owner;
+#[cfg(not(any(loom, miri)))]
+mod readable;
 pub mod sync;
 
 pub use allocate::allocate;
+#[cfg(not(any(loom, miri)))]
+pub use fork::ForkMark;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]
 pub use mapped::Region;
+#[cfg(not(any(loom, miri)))]
+pub use owner::{Owner, is_owned};
+#[cfg(not(any(loom, miri)))]
+pub use readable::{EXCHANGE_SEALS, reopen_for_loads};
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;
