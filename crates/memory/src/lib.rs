@@ -35,7 +35,7 @@ mod owner;
 mod readable;
 pub mod sync;
 
-pub use allocate::allocate;
+pub use allocate::{allocate, reopen_for_loads};
 #[cfg(not(any(loom, miri)))]
 pub use fork::ForkMark;
 #[cfg(any(loom, miri))]
@@ -44,8 +44,6 @@ pub use heap::Region;
 pub use mapped::Region;
 #[cfg(not(any(loom, miri)))]
 pub use owner::{Owner, is_owned};
-#[cfg(not(any(loom, miri)))]
-pub use readable::{EXCHANGE_SEALS, reopen_for_loads};
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;

@@ -6,19 +6,19 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Region, allocate};
+use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Region, allocate, reopen_for_loads};
 
 /// Name of the files, as `/proc` shows it.
 const NAME: &str = "micanite";
 
 /// Seals of memory that both sides write: its length stays.
-pub const EXCHANGE_SEALS: SealFlag =
+const EXCHANGE_SEALS: SealFlag =
     SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
 
 impl Region {
@@ -86,15 +86,6 @@ fn seal(file: &File, seals: SealFlag) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file once more, for reading alone.
-///
-/// # Errors
-/// Returns the kernel's error; there has to be a `/proc`.
-pub fn reopen_for_loads(file: impl AsFd) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    Ok(File::open(path)?.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +93,7 @@ mod tests {
     use crate::sync::Ordering::Relaxed;
     use nix::sys::mman::{MapFlags, ProtFlags, mmap, mprotect, munmap};
     use std::num::NonZeroUsize;
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::{FileExt, MetadataExt};
 
     const BYTES: usize = 2 * HUGE_PAGE_BYTES;
