@@ -1,9 +1,7 @@
 //! The page that all readers map: whether the server lives, its second, and what explains the partitions.
 
 use std::io;
-use std::os::fd::AsFd;
-#[cfg(not(loom))]
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
@@ -58,7 +56,6 @@ impl Header {
     ///
     /// # Errors
     /// Returns the kernel's error.
-    #[cfg(not(loom))]
     pub fn create(about: &About, now_s: u32) -> io::Result<(Self, OwnedFd)> {
         let (region, readers) = Region::readable(HEADER_BYTES)?;
         let header = Self { region: Arc::new(region) };
@@ -100,7 +97,6 @@ impl Header {
     }
 
     /// Returns whether the server lives. What was read before is then not of a dead one.
-    #[cfg(not(loom))]
     #[inline]
     pub fn is_alive(&self) -> bool {
         micanite_memory::is_owned(self.region.word(OWNER_WORD).load(Acquire))
@@ -126,7 +122,6 @@ impl Header {
         self.region.word(word as usize).load(Relaxed)
     }
 
-    #[cfg(not(loom))]
     fn set(&self, word: Word, value: u64) {
         self.region.word(word as usize).store(value, Release);
     }

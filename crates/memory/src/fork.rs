@@ -28,7 +28,7 @@ impl ForkMark {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;
     use nix::sys::wait::{WaitStatus, waitpid};

@@ -37,6 +37,16 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    /// Unsupported here.
+    pub fn exchange(_bytes: usize) -> io::Result<(Self, std::os::fd::OwnedFd)> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Unsupported here.
+    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     /// Does nothing.
     pub fn populate_for_loads(&self) {}
 

@@ -13,36 +13,29 @@
 //! (file mappings get them only by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
 //! [`Region::pages`] returns the result.
 
-#![cfg_attr(
-    not(any(loom, miri)),
-    expect(unsafe_code, reason = "the mappings of the whole project are made here")
-)]
+#![expect(unsafe_code, reason = "the mappings of the whole project are made here")]
 
 mod allocate;
 pub mod barrier;
 mod copy;
 pub mod folder;
-#[cfg(not(any(loom, miri)))]
 mod fork;
 #[cfg(any(loom, miri))]
 mod heap;
 pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
-#[cfg(not(any(loom, miri)))]
 mod owner;
 #[cfg(not(any(loom, miri)))]
 mod readable;
 pub mod sync;
 
 pub use allocate::{allocate, reopen_for_loads};
-#[cfg(not(any(loom, miri)))]
 pub use fork::ForkMark;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]
 pub use mapped::Region;
-#[cfg(not(any(loom, miri)))]
 pub use owner::{Owner, is_owned};
 
 /// Bytes of a word, the unit of all racing accesses.

@@ -106,7 +106,7 @@ fn set_list(head: *const Head) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;
     use crate::PAGE_BYTES;

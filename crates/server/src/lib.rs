@@ -8,6 +8,7 @@
 //!  control       a line from `micanite ctl` -> routes, statistics, snapshots
 //!  admin         HTTP: metrics, health, a page to look at
 //!  balance       loads, once a second -> at most one change of a route
+//!  local         lets readers on this host in, takes their notes
 //!  pages         puts huge pages under the logs as they fill
 //! ```
 //!
@@ -17,6 +18,7 @@
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
 //! | [`output`] | the bytes that replies, statistics and watchers fill |
 //! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings; fabrics |
+//! | [`local`] | readers on the same host, which map the memory: hello, notes |
 //! | [`udp`] | memcached's protocols in datagrams: frames, an allow-list, numbered replies |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
@@ -33,6 +35,7 @@ pub mod configuration;
 pub mod connection;
 pub mod control;
 pub mod limits;
+pub mod local;
 pub mod native;
 pub mod output;
 pub mod security;
