@@ -332,7 +332,8 @@ impl LocalLink {
         let Some(stream) = &mut self.stream else {
             return Ok(count);
         };
-        if stream.in_flight() == 0 {
+        // The rest of a request that was refused at its beginning still has to leave.
+        if stream.in_flight() == 0 && !stream.has_unsent() {
             return Ok(count);
         }
         let received = stream.flush().and_then(|()| stream.receive(&self.writes, &mut sink));
