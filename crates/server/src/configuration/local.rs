@@ -31,6 +31,9 @@ pub(super) fn local(options: &Options, settings: &Settings) -> Result<Option<Loc
              one of the two out",
         ));
     }
+    if settings.speaks_binary_only() {
+        return Err(options.local.wrong("readers send their writes as text, which -B binary refuses"));
+    }
     if settings.unix_socket.as_ref() == Some(&path) {
         return Err(options
             .local
