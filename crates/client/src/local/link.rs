@@ -118,6 +118,17 @@ impl LocalLink {
         }
     }
 
+    /// Gets the value of a key like [`Self::get`], if the server's memory answers. `None`: the server has to be
+    /// asked, which [`Self::get`] does.
+    #[inline]
+    pub fn get_in_memory(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<Option<u32>> {
+        match self.look(key, value) {
+            Look::Found { flags } => Some(Some(flags)),
+            Look::Missing => Some(None),
+            Look::Ask | Look::Gone => None,
+        }
+    }
+
     /// Gets the values of many keys, whose memory is prefetched in batches. `take` gets the number of each
     /// key and, if there is an item, its value and flags: those that the memory answers first.
     ///
