@@ -44,7 +44,7 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric report report-measure fuzz package wheel deb deps clean
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb deps clean
 
 # List the targets.
 help:
@@ -192,6 +192,10 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 
 ONE_SIDED = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
   --features micanite/libfabric$(comma)micanite-lab/libfabric))
+
+bench-local: build ## readers on the same host beside the engine's own GETs and memcached over its Unix socket, and what they cost a server (ARGS="--case caches")
+	@scripts/peer-memcached >/dev/null
+	$(LAB) local $(LAB_FLAGS) $(ARGS)
 
 bench-fabric: ## InnerCache's workloads by one-sided reads and by messages, over libfabric; a full run rewrites docs/benchmarks/fabric.md (root; ARGS="--case /1k/")
 	@scripts/deps build

@@ -164,7 +164,7 @@ fn cases(data_set: &str, items: u64, options: &Options) -> Vec<Case> {
 }
 
 /// Stores every item once.
-pub(super) fn fill(contender: &mut dyn Contender, items: u64) {
+pub(crate) fn fill(contender: &mut dyn Contender, items: u64) {
     store(contender, 0..items);
 }
 
