@@ -95,9 +95,9 @@ impl<R: Borrow<Region>> NoteTaker<R> {
         Self { region, taken: 0, hits: 0, misses: 0, visited_ns: now_ns }
     }
 
-    /// Takes what was noted since the last visit, at most the ring, and calls `visit` with each hash. Any
-    /// word may be anything.
-    pub fn take(&mut self, now_ns: u64, mut visit: impl FnMut(u64)) -> Taken {
+    /// Takes what was noted since the last visit, at most the ring and the last `notes_max`, and calls `visit`
+    /// with each hash. Any word may be anything.
+    pub fn take(&mut self, now_ns: u64, notes_max: u64, mut visit: impl FnMut(u64)) -> Taken {
         let most = now_ns.saturating_sub(self.visited_ns).saturating_mul(REQUESTS_PER_NS_MAX);
         self.visited_ns = now_ns;
         let mut taken = Taken::default();
@@ -112,7 +112,7 @@ impl<R: Borrow<Region>> NoteTaker<R> {
         let written = self.region.borrow().word(WRITTEN).load(Ordering::Acquire);
         let count = written.wrapping_sub(self.taken);
         taken.is_nonsense |= count > most.max(SLOTS as u64);
-        taken.notes = count.min(SLOTS as u64);
+        taken.notes = count.min(SLOTS as u64).min(notes_max);
         self.taken = written;
         for back in (1..=taken.notes).rev() {
             let slot = FIRST_SLOT + (written.wrapping_sub(back) as usize & (SLOTS - 1));
@@ -127,6 +127,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const ALL: u64 = u64::MAX;
+
     fn ends() -> (NoteWriter, NoteTaker) {
         let (region, descriptor) = Region::exchange(NOTES_BYTES).unwrap();
         let theirs = Region::descriptor(&descriptor, NOTES_BYTES).unwrap();
@@ -139,15 +141,19 @@ mod tests {
         let mut found = Vec::new();
         (1..=10).for_each(|hash| writer.note(hash));
         writer.count(10, 2);
-        let taken = taker.take(1000, |hash| found.push(hash));
+        let taken = taker.take(1000, ALL, |hash| found.push(hash));
         assert_eq!(found, Vec::from_iter(1..=10));
         assert_eq!(taken, Taken { notes: 10, hits: 10, misses: 2, is_nonsense: false });
-        assert_eq!(taker.take(2000, |_| panic!("taken twice")), Taken::default());
+        assert_eq!(taker.take(2000, ALL, |_| panic!("taken twice")), Taken::default());
         found.clear();
         (1..=1000).for_each(|hash| writer.note(hash));
-        let taken = taker.take(3000, |hash| found.push(hash));
+        let taken = taker.take(3000, ALL, |hash| found.push(hash));
         assert_eq!(found, Vec::from_iter(1000 - SLOTS as u64 + 1..=1000));
         assert!(!taken.is_nonsense);
+        found.clear();
+        (1..=100).for_each(|hash| writer.note(hash));
+        assert_eq!(taker.take(4000, 3, |hash| found.push(hash)).notes, 3);
+        assert_eq!(found, [98, 99, 100]);
     }
 
     proptest! {
@@ -162,7 +168,7 @@ mod tests {
                     theirs.word(word).store(value.wrapping_mul(step), Ordering::Relaxed);
                 }
                 let mut visits = 0;
-                let taken = taker.take(step * 1000, |_| visits += 1);
+                let taken = taker.take(step * 1000, ALL, |_| visits += 1);
                 prop_assert!(visits <= SLOTS as u64);
                 prop_assert_eq!(taken.notes, visits);
                 prop_assert!(taken.hits <= 1000 && taken.misses <= 1000);
@@ -188,10 +194,10 @@ mod loom_models {
             let mut taker = NoteTaker::new(region, 0);
             let mut found = Vec::new();
             for visit in 1..=2 {
-                taker.take(visit, |hash| found.push(hash));
+                taker.take(visit, u64::MAX, |hash| found.push(hash));
             }
             writing.join().unwrap();
-            taker.take(3, |hash| found.push(hash));
+            taker.take(3, u64::MAX, |hash| found.push(hash));
             assert_eq!(found, Vec::from_iter(11..11 + SLOTS as u64));
         });
     }
@@ -208,7 +214,7 @@ mod loom_models {
             let mut taker = NoteTaker::new(region, 0);
             let mut found = Vec::new();
             for visit in 1..=2 {
-                let taken = taker.take(visit, |hash| found.push(hash));
+                let taken = taker.take(visit, u64::MAX, |hash| found.push(hash));
                 assert!(taken.notes <= SLOTS as u64);
             }
             writing.join().unwrap();

@@ -231,3 +231,6 @@ pub const LOCAL_INTERVAL_MS_MIN: u16 = 1;
 pub const LOCAL_INTERVAL_MS_MAX: u16 = 1000;
 /// So many notes at once, and the next look comes sooner.
 pub const LOCAL_NOTES_MANY: u64 = 64;
+/// Notes that one look takes from all readers together: more of them would cost the owners of partitions more
+/// than they tell.
+pub const LOCAL_NOTES_VISIT_MAX: u64 = 1024;

@@ -17,6 +17,7 @@ use super::reader::{Reader, State, Step};
 use super::{LocalCounters, LocalShared};
 use crate::limits::{
     LOCAL_GREETINGS_MAX, LOCAL_HELLO_TIME, LOCAL_INTERVAL_MS_MAX, LOCAL_INTERVAL_MS_MIN, LOCAL_NOTES_MANY,
+    LOCAL_NOTES_VISIT_MAX,
 };
 use crate::shared::Server;
 use crate::shared::clock::monotonic_ns;
@@ -179,17 +180,18 @@ impl Service {
         };
         self.attached -= 1;
         local.counters.clients.store(self.attached as u64, Ordering::Relaxed);
-        local.counters.take(&notes.take(monotonic_ns(), |_| {}));
+        local.counters.take(&notes.take(monotonic_ns(), 0, |_| {}));
     }
 
     /// Takes the notes of all readers, and decides when to look again.
     fn take_notes(&mut self, local: &LocalShared) {
         let now_ns = monotonic_ns();
         let mut count = 0;
+        let notes_max = (LOCAL_NOTES_VISIT_MAX / self.attached.max(1) as u64).max(1);
         for reader in self.clients.iter_mut().flatten() {
             if let State::Attached(notes) = &mut reader.state {
                 let note = |hash| self.server.shared.cache.note_request(KeyHash(hash));
-                let taken = notes.take(now_ns, note);
+                let taken = notes.take(now_ns, notes_max, note);
                 count += taken.notes;
                 local.counters.take(&taken);
             }
