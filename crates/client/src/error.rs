@@ -109,8 +109,8 @@ impl fmt::Display for Error {
             ),
             Self::Unreachable { server } if LocalUrl::is_one(server) => write!(
                 out,
-                "no reply from {server}: is it running with --local and this path, and may this user open the \
-                 socket?"
+                "no reply from {server}: is it running with --local and this path, and may this user open \
+                 the socket?"
             ),
             Self::Unreachable { server } => write!(
                 out,
@@ -162,8 +162,8 @@ impl fmt::Display for Error {
             ),
             Self::ServerFull { server } => write!(
                 out,
-                "{server} has as many clients as it may have: raise --fabric-clients or --local-clients, or try \
-                 again when others have gone"
+                "{server} has as many clients as it may have: raise --fabric-clients or --local-clients, or \
+                 try again when others have gone"
             ),
             Self::Io(error) => write!(out, "{error}"),
         }

@@ -14,7 +14,6 @@ mod kernel;
 mod limits;
 mod local;
 mod network;
-mod popularity;
 mod report;
 mod results;
 mod tables;

@@ -95,8 +95,8 @@ impl<R: Borrow<Region>> NoteTaker<R> {
         Self { region, taken: 0, hits: 0, misses: 0, visited_ns: now_ns }
     }
 
-    /// Takes what was noted since the last visit, at most the ring and the last `notes_max`, and calls `visit`
-    /// with each hash. Any word may be anything.
+    /// Takes what was noted since the last visit, at most the ring and the last `notes_max`, and calls
+    /// `visit` with each hash. Any word may be anything.
     pub fn take(&mut self, now_ns: u64, notes_max: u64, mut visit: impl FnMut(u64)) -> Taken {
         let most = now_ns.saturating_sub(self.visited_ns).saturating_mul(REQUESTS_PER_NS_MAX);
         self.visited_ns = now_ns;
@@ -159,7 +159,9 @@ mod tests {
     proptest! {
         /// Whatever a page holds, the server takes no more than the ring and counts no more than can be.
         #[test]
-        fn any_page_is_taken_in_bounds(words in proptest::collection::vec(any::<u64>(), 3), steps in 1..20u64) {
+        fn any_page_is_taken_in_bounds(
+            words in proptest::collection::vec(any::<u64>(), 3), steps in 1..20u64,
+        ) {
             let (region, descriptor) = Region::exchange(NOTES_BYTES).unwrap();
             let theirs = Region::descriptor(&descriptor, NOTES_BYTES).unwrap();
             let mut taker = NoteTaker::new(region, 0);

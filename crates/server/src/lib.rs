@@ -18,14 +18,13 @@
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
 //! | [`output`] | the bytes that replies, statistics and watchers fill |
 //! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings; fabrics |
-//! | [`local`] | readers on the same host, which map the memory: hello, notes |
 //! | [`udp`] | memcached's protocols in datagrams: frames, an allow-list, numbered replies |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
 //! | [`security`] | users and passwords, certificates |
-//! | [`control`] | the control socket; restart in place; balancing; the program in the kernel |
+//! | [`control`] | the control socket; restart; balancing; the program in the kernel; readers on this host |
 //! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
@@ -35,7 +34,6 @@ pub mod configuration;
 pub mod connection;
 pub mod control;
 pub mod limits;
-pub mod local;
 pub mod native;
 pub mod output;
 pub mod security;

@@ -63,8 +63,8 @@ pub struct Answer {
 
 /// A client that blocks until its operations have ended: one at a time, or many together by
 /// [`Client::batch`]. Values that do not fit a datagram automatically use TCP. Servers of `fabric://` are
-/// reached over a fabric, where gets read one-sided. A server of `local://` is on the same host, and gets read
-/// its memory.
+/// reached over a fabric, where gets read one-sided. A server of `local://` is on the same host, and gets
+/// read its memory.
 #[derive(Debug)]
 pub struct Client {
     way: Way,

@@ -7,18 +7,21 @@
 //! | `reading` | gets in the mapped memory: the server's life, its second, notes |
 //! | `meta` | memcached's meta commands: requests and replies |
 //! | `stream` | requests on their way, in their order |
+//! | `gets`, `ended` | gets of a link; what waits to be delivered |
 //! | `link` | both joined, with the interface of the other links; attaching anew |
 
 mod attach;
+mod ended;
+mod gets;
 mod link;
 mod meta;
 mod reading;
 mod stream;
 mod url;
 
-pub use link::LocalLink;
 #[cfg(feature = "async")]
-pub(crate) use link::has_key_length;
+pub(crate) use gets::has_key_length;
+pub use link::LocalLink;
 #[cfg(feature = "async")]
 pub(crate) use reading::{Look, Reading};
 #[cfg(feature = "async")]

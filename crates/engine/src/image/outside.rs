@@ -21,7 +21,8 @@ pub(crate) struct OutsideImage {
     pub config: Config,
 }
 
-/// Maps partitions for loads, in order. `value_bytes_max` and `namespace_delimiter` are those of their writer.
+/// Maps partitions for loads, in order. `value_bytes_max` and `namespace_delimiter` are those of their
+/// writer.
 pub(crate) fn open(
     descriptors: Vec<OwnedFd>,
     value_bytes_max: usize,

@@ -11,8 +11,8 @@ use super::contenders::{Contender, Done, Micanite, SET, config_of};
 use super::peers::{Hashbrown, QuickCache};
 use crate::Result;
 use crate::harness::huge_pages::Resident;
+use crate::harness::popularity::{Popularity, Random};
 use crate::limits::TwoLines;
-use crate::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
 use crate::results::statistics::{median, ratios, spread};
 

@@ -7,8 +7,8 @@ use super::Options;
 use super::place::{BYTES, Place, store};
 use crate::Result;
 use crate::engine::contenders::bytes;
+use crate::harness::popularity::Popularity;
 use crate::harness::system;
-use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 const ITEMS: u64 = 1 << 20;

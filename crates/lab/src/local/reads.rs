@@ -15,7 +15,7 @@ use super::place::{BYTES, Place};
 use crate::Result;
 use crate::engine::contenders::{Contender, Done, Micanite, bytes, config_of, first_word, run_worker};
 use crate::engine::throughput::fill;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 /// Items that fit the caches of a core.

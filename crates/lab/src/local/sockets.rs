@@ -13,8 +13,8 @@ use super::place::Place;
 use crate::Result;
 use crate::engine::contenders::Done;
 use crate::harness::peers::memcacheds_or_none;
+use crate::harness::popularity::Popularity;
 use crate::harness::process::Process;
-use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 const ITEMS: u64 = 500_000;

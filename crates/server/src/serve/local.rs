@@ -8,8 +8,8 @@ use micanite_net::Listener;
 
 use super::{Failure, process};
 use crate::configuration::{LocalSettings, Settings};
+use crate::control::local::LocalShared;
 use crate::limits::LOCAL_GREETINGS_MAX;
-use crate::local::LocalShared;
 
 /// Makes the page of readers, if there may be some.
 pub(super) fn share(settings: &Settings, cache: &Cache, now_s: u32) -> Result<Option<LocalShared>, Failure> {
@@ -63,12 +63,13 @@ pub(super) fn warn(settings: &Settings) {
     };
     log!(
         "every reader of --local can see the whole memory: all keys, values and flags, those of deleted and \
-         expired items until their space is used again, and the secret of the index (docs/local.md); watch and \
-         recordings do not see its gets"
+         expired items until their space is used again, and the secret of the index (docs/local.md); watch \
+         and recordings do not see its gets"
     );
     if local.mode & 0o007 != 0 && settings.auth.is_none() {
         log!(
-            "warning: every user of this host may attach to --local: restrict --local-mode, or ask for passwords (-Y)"
+            "warning: every user of this host may attach to --local: restrict --local-mode, or ask for \
+             passwords (-Y)"
         );
     }
 }

@@ -9,7 +9,6 @@ mod kernel_get;
 mod listeners;
 mod local;
 mod opened;
-mod pins;
 mod ports;
 mod process;
 mod report;
@@ -30,9 +29,9 @@ use micanite_workload::recording::End;
 use crate::configuration::{Arguments, Settings, UsageError};
 use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
+use crate::control::local::LocalThread;
 use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, NoSocket, Socket};
-use crate::local::LocalThread;
 use crate::native::NativeShared;
 use crate::native::fabric::FabricPort;
 use crate::shared::Server;
@@ -159,7 +158,7 @@ fn print(settings: &Settings) -> Result<(), Failure> {
         load_secrets(settings)?;
         kernel_get::try_out(settings, &trial)?;
         fabric::probe(settings)?;
-        pins::try_out(settings, &trial)?;
+        kernel_get::pins::try_out(settings, &trial)?;
     }
     print!("{}", settings.options());
     Ok(())

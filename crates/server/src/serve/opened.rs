@@ -14,7 +14,7 @@ use micanite_wire::native::CoreEntry;
 use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
-use super::{Failure, cannot_start, cgroup, fabric, listeners, local, pins, process, report};
+use super::{Failure, cannot_start, cgroup, fabric, listeners, local, process, report};
 use crate::configuration::Settings;
 use crate::control::kernel_get::KernelGetState;
 use crate::native::{NativeShared, Sockets};
@@ -66,7 +66,8 @@ impl Opened {
     /// memory and its programs are for root.
     pub fn memory(&mut self, settings: &Settings, inheritance: &mut Inheritance) -> Result<Memory, Failure> {
         let mut locks = inheritance.take_locks();
-        pins::lock(settings, &mut locks).inspect_err(|failure| inheritance.tell(&failure.text))?;
+        kernel_get::pins::lock(settings, &mut locks)
+            .inspect_err(|failure| inheritance.tell(&failure.text))?;
         let maps = inheritance.take_maps();
         let mut is_as_started = true;
         if settings.kernel_get.is_none() {

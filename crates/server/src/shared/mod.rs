@@ -17,7 +17,7 @@ pub use acceptor::{AcceptorCounters, AcceptorNumbers};
 pub use server::{Baseline, Server};
 
 use crate::configuration::Settings;
-use crate::local::LocalShared;
+use crate::control::local::LocalShared;
 use crate::native::NativeShared;
 use crate::native::fabric::FabricShared;
 use crate::telemetry::hot::HotKeys;

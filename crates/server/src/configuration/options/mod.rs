@@ -229,8 +229,8 @@ options! {
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
     }
     ("Readers on the same host", "local") {
-        /// Let processes on the same host read items without the server, by local://PATH: a Unix socket, where
-        /// they attach; or none. They can read all of the memory; docs/local.md
+        /// Let processes on the same host read items without the server, by local://PATH: a Unix socket,
+        /// where they attach; or none. They can read all of the memory; docs/local.md
         local = of(Kind::Path, "PATH").key("path").common();
         /// Permission bits of that socket, in octal
         local_mode = of(Kind::Text, "MODE").default("0600");

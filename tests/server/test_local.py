@@ -73,7 +73,8 @@ def test_a_directory_that_is_missing_is_named(tmp_path):
 
 def test_loads_read_the_memory(start, place):
     server = start("-m", 64, "--local", place)
-    report = load(f"local://{place}", *SHAPE, "--fill", "--get", 90, "--operations", "20k", "--connections", 4)
+    shape = (*SHAPE, "--operations", "20k", "--connections", 4)
+    report = load(f"local://{place}", *shape, "--fill", "--get", 90)
     assert is_clean(report), report
     assert report["hit_ratio"] == 1 and report["local_ratio"] > 0.9, report
     until(lambda: int(stats(server)["local_hits"]) > 15_000, "the hits of readers")
@@ -85,7 +86,8 @@ def test_loads_read_the_memory(start, place):
 def test_a_closed_place_is_reported(place):
     ended = run_load(f"local://{place}", *SHAPE[:4])
     assert ended.returncode == 1, ended
-    assert f"nobody listens there; start a server there: micanite serve --local {place}" in ended.stderr, ended
+    said = f"nobody listens there; start a server there: micanite serve --local {place}"
+    assert said in ended.stderr, ended
 
 
 def test_every_mode_and_store_serve_readers(start, tmp_path):
@@ -100,7 +102,8 @@ def test_readers_go_on_through_a_restart_in_place(start, place, tmp_path):
     """The next program takes over the files of the image; readers attach anew."""
     server = start("-m", 64, "--local", place, "--image", tmp_path / "image")
     load(f"local://{place}", *SHAPE, "--fill", "--get", 100, "--operations", 2000)
-    client = start_load(f"local://{place}", *SHAPE, "--duration", "3s", "--rate", 2000, "--json", "-", "--quiet")
+    paced = ("--duration", "3s", "--rate", 2000, "--json", "-", "--quiet")
+    client = start_load(f"local://{place}", *SHAPE, *paced)
     until(lambda: stats(server)["local_clients"] != "0", "a reader")
     restarted = server.ctl("restart")
     assert restarted.returncode == 0, restarted.stderr
@@ -122,9 +125,8 @@ def test_memory_stays_within_what_was_printed(start, place):
     """Shared memory counts once, however many readers map it."""
     server = start("-m", 128, "--local", place, "-c", 64)
     budget = printed_budget_bytes(server)
-    clients = [
-        start_load(f"local://{place}", *SHAPE, "--fill", "--duration", "4s", "--connections", 8) for _ in range(3)
-    ]
+    shape = (*SHAPE, "--fill", "--duration", "4s", "--connections", 8)
+    clients = [start_load(f"local://{place}", *shape) for _ in range(3)]
     until(lambda: int(stats(server)["local_clients"]) >= 24, "the readers")
     # The proportional size leaves out what readers map, too; the rest of it is theirs.
     shared = sum(shared_bytes(process.pid) for process in clients) + shared_bytes(server.pid)

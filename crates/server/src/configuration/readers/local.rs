@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::checks;
-use super::{Options, Settings, UsageError};
+use crate::configuration::{Options, Settings, UsageError, checks};
 
 /// Settings of `--local`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +16,10 @@ pub struct LocalSettings {
 }
 
 /// Checks them. The other settings are complete.
-pub(super) fn local(options: &Options, settings: &Settings) -> Result<Option<LocalSettings>, UsageError> {
+pub(in crate::configuration) fn local(
+    options: &Options,
+    settings: &Settings,
+) -> Result<Option<LocalSettings>, UsageError> {
     let Some(path) = checks::path_or_none(&options.local)? else {
         let others = [&options.local_mode, &options.local_clients];
         return match others.into_iter().find(|option| option.is_said()) {

@@ -41,7 +41,8 @@ def script(python, start, tmp_path):
     url = f"local://{tmp_path / 'local'}"
 
     def run(text):
-        text = "import json, micanite, os, signal, sys, threading, time\nurl = sys.argv[1]\n" + textwrap.dedent(text)
+        head = "import json, micanite, os, signal, sys, threading, time\nurl = sys.argv[1]\n"
+        text = head + textwrap.dedent(text)
         words = [python, "-c", text, url, str(server.pid)]
         ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment())
         assert ended.returncode == 0, ended.stderr
@@ -58,7 +59,8 @@ def test_calls(script):
         print(json.dumps([
             cache.get("a").decode(), cache.get(b"b\\0 c").decode(), cache.get("none"),
             {key: value.decode() for key, value in cache.get_many(["a", "none"]).items()},
-            cache.add("a", "x"), cache.add("n", "41"), cache.incr("n"), cache.decr("n", 2), cache.incr("none"),
+            cache.add("a", "x"), cache.add("n", "41"),
+            cache.incr("n"), cache.decr("n", 2), cache.incr("none"),
             cache.touch("a", 100), cache.delete("a"), cache.delete("a"), cache.get("a"),
             cache.counters(),
         ]))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use micanite_client::{Completion, Error, LocalLink, Operation, Options, SubmitError};
 use nix::sys::epoll::Epoll;
 
-use super::client::ClientLink;
+use super::ClientLink;
 use crate::address::{Address, Endpoint};
 use crate::run::clock::nanoseconds;
 use crate::run::recorder::Recorder;
