@@ -44,7 +44,7 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric report report-measure fuzz package deb deps clean
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb deps clean
 
 # List the targets.
 help:
@@ -56,6 +56,10 @@ run: build ## build and start the server on 127.0.0.1:11211 (ARGS="-m 1024 -t 2"
 build: ## build the server in release mode
 	@scripts/deps build
 	@cargo build --release --package micanite
+
+wheel: ## build the Python module as a wheel (Linux, Python 3.10 and later), in target/wheels
+	@scripts/deps test
+	@.venv/bin/maturin build --profile wheel --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
 # Build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build
 # --release --features dpdk).
@@ -188,6 +192,10 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 
 ONE_SIDED = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
   --features micanite/libfabric$(comma)micanite-lab/libfabric))
+
+bench-local: build ## readers on the same host beside the engine's own GETs and memcached over its Unix socket, and what they cost a server (ARGS="--case caches")
+	@scripts/peer-memcached >/dev/null
+	$(LAB) local $(LAB_FLAGS) $(ARGS)
 
 bench-fabric: ## InnerCache's workloads by one-sided reads and by messages, over libfabric; a full run rewrites docs/benchmarks/fabric.md (root; ARGS="--case /1k/")
 	@scripts/deps build

@@ -55,6 +55,10 @@ typedef struct micanite_value {
 /* Connects to one or several servers: "host:port" of base ports, separated by commas. *client is set
  * except for MICANITE_BAD_ARGUMENT. After a failure it only serves micanite_error.
  *
+ * "local:///PATH" is a server on the same host (serve --local PATH), with "?user=NAME&password=TEXT" where it
+ * asks for a login. Gets read its memory, without the server; a child of a fork attaches anew. It is the only
+ * server of its list (docs/local.md).
+ *
  * A library that was built with the feature libfabric also takes "fabric://ADDRESS[:PORT]?provider=NAME",
  * with "&user=NAME&password=TEXT" where the server asks for a login (docs/fabric.md). Gets read such a
  * server's memory where they can. All servers of a list are reached in the same way. */

@@ -66,7 +66,8 @@ fn the_example_prints_the_expected_lines() {
         println!("skipped: there is no C compiler (cc)");
         return;
     }
-    let server = Server::start("-t 2");
+    let place = std::env::temp_dir().join(format!("micanite-hello-{}", std::process::id()));
+    let server = Server::start(&format!("-t 2 --local {}", place.display()));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.c");
     let shared = library("libmicanite.so");
     let folder = shared.parent().unwrap().display();
@@ -83,12 +84,16 @@ fn the_example_prints_the_expected_lines() {
         let program = compile(&example, link);
         let (succeeded, out, error) = hello(&program, &server.native);
         assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
+        let (succeeded, out, error) = hello(&program, &format!("local://{}", place.display()));
+        assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
 
         let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let name = silent.local_addr().unwrap().to_string();
         let (succeeded, _, error) = hello(&program, &name);
         assert!(!succeeded && error.contains(&format!("no reply from {name}")), "{error}");
     }
+    drop(server);
+    let _ = std::fs::remove_file(place);
 }
 
 /// Proves that the example works over a fabric, without a change but the server's name.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::fabric::FabricUrl;
+use crate::local::LocalUrl;
 
 /// The error of a call.
 #[derive(Debug)]
@@ -74,12 +75,19 @@ pub enum Error {
         /// Describes the problem.
         reason: String,
     },
-    /// The server requires a login over the fabric, and this was none, or a wrong one.
+    /// A server on the same host does not let this process attach.
+    Local {
+        /// URL of the server, without the login.
+        server: String,
+        /// Describes the problem.
+        reason: String,
+    },
+    /// The server requires a login, and this was none, or a wrong one.
     Login {
         /// URL of the server, without the login.
         server: String,
     },
-    /// The server has as many clients over the fabric as it may have.
+    /// The server has as many clients of this kind as it may have.
     ServerFull {
         /// URL of the server, without the login.
         server: String,
@@ -98,6 +106,11 @@ impl fmt::Display for Error {
                 out,
                 "no reply from {server}: is it running with --fabric, with this provider, address and port, \
                  and does no firewall drop its connections?"
+            ),
+            Self::Unreachable { server } if LocalUrl::is_one(server) => write!(
+                out,
+                "no reply from {server}: is it running with --local and this path, and may this user open \
+                 the socket?"
             ),
             Self::Unreachable { server } => write!(
                 out,
@@ -140,15 +153,17 @@ impl fmt::Display for Error {
             Self::Refused => write!(out, "the server rejects the request as invalid"),
             Self::Stream { server, reason } => write!(out, "TCP to {server}: {reason}"),
             Self::Port { reason } => write!(out, "{reason}"),
-            Self::Fabric { server, reason } => write!(out, "{server}: {reason}"),
+            Self::Fabric { server, reason } | Self::Local { server, reason } => {
+                write!(out, "{server}: {reason}")
+            }
             Self::Login { server } => write!(
                 out,
                 "{server} refuses the login: give it a user and a password of its file (serve with -Y)"
             ),
             Self::ServerFull { server } => write!(
                 out,
-                "{server} has as many clients as it may have: raise --fabric-clients, or try again when \
-                 others have gone"
+                "{server} has as many clients as it may have: raise --fabric-clients or --local-clients, or \
+                 try again when others have gone"
             ),
             Self::Io(error) => write!(out, "{error}"),
         }

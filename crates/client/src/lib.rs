@@ -8,6 +8,7 @@
 //! | [`Link`] | non-blocking: many operations in flight, submitted and completed in batches |
 //! | [`BypassPort`] | AF_XDP or DPDK instead of the kernel's sockets, for a [`Link`] or a [`Client`] |
 //! | [`FabricLink`] | the same over a fabric, with one-sided reads |
+//! | [`LocalLink`] | to a server on the same host, whose memory gets read |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 
 #![deny(missing_docs)]
@@ -24,6 +25,7 @@ mod fabric;
 pub mod fuzz;
 mod ketama;
 mod link;
+mod local;
 mod operation;
 mod options;
 mod random;
@@ -38,6 +40,7 @@ pub use error::Error;
 pub use fabric::{FabricCounters, FabricLink, FabricOptions, FabricUrl, REFUSALS, Reads};
 pub use ketama::ketama_shares;
 pub use link::Link;
+pub use local::{LocalCounters, LocalLink, LocalUrl};
 pub use micanite_net::bypass::PortName;
 pub use micanite_net::datagram::UdpOptions;
 pub use operation::{Completion, Opcode, Operation, Outcome};

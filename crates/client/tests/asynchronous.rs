@@ -70,3 +70,81 @@ async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// A server on the same host, and the path of its socket.
+fn local_server(name: &str) -> (Server, String) {
+    let path = std::env::temp_dir().join(format!("micanite-async-{name}-{}", std::process::id()));
+    let server = Server::start(&format!("-t 2 --local {}", path.display()));
+    (server, format!("local://{}", path.display()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_share_the_memory_of_a_server_on_the_same_host() -> Result<(), Error> {
+    let (_server, url) = local_server("many");
+    let client = AsyncClient::connect(&url).await?;
+    client.set(b"sum", b"0", 0, 0).await?;
+    let task = |number: u64| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let key = format!("key {number} {round}");
+                client.set(key.as_bytes(), key.as_bytes(), 3, 0).await?;
+                let found = client.get(key.as_bytes()).await?.unwrap_or_default();
+                assert_eq!((found.bytes, found.flags), (key.clone().into_bytes(), 3));
+                assert!(client.increment(b"sum", 1).await?.is_some());
+                assert!(client.delete(key.as_bytes()).await?);
+                assert_eq!(client.get(key.as_bytes()).await?, None);
+            }
+            Ok::<_, Error>(())
+        })
+    };
+    let tasks: Vec<_> = (0..16).map(task).collect();
+    for task in tasks {
+        task.await.unwrap()?;
+    }
+    let keys: [&[u8]; 2] = [b"sum", b"none"];
+    let found = client.multi_get(&keys).await?;
+    assert_eq!(found[0].as_ref().map(|value| &value.bytes[..]), Some(&b"320"[..]));
+    assert_eq!(found[1], None);
+    assert!(matches!(client.get(b"").await, Err(Error::BadKey)));
+    Ok(())
+}
+
+/// A get after a write whose caller has lost interest waits for that write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_get_waits_for_an_abandoned_write() -> Result<(), Error> {
+    let (_server, url) = local_server("abandoned");
+    let client = AsyncClient::connect(&url).await?;
+    for round in 0..200_u32 {
+        let value = round.to_le_bytes();
+        let set = client.set(b"key", &value, 0, 0);
+        // Polled once, and dropped.
+        let begun = tokio::time::timeout(std::time::Duration::ZERO, set).await;
+        drop(begun);
+        let found = client.get(b"key").await?.unwrap_or_default();
+        assert_eq!(found.bytes, value, "{round}");
+    }
+    Ok(())
+}
+
+/// Calls fail while there is no server, and work with the next one, whose items are the only ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_on_the_same_host_is_found_again() -> Result<(), Error> {
+    let (server, url) = local_server("killed");
+    let client = AsyncClient::connect(&url).await?;
+    client.set(b"old", b"1", 0, 0).await?;
+    drop(server);
+    assert!(client.get(b"old").await.is_err());
+    let (_server, _) = local_server("killed");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        match client.get(b"old").await {
+            Ok(found) => break assert_eq!(found, None),
+            Err(error) => assert!(std::time::Instant::now() < end, "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    client.set(b"new", b"2", 0, 0).await?;
+    assert_eq!(client.get(b"new").await?.unwrap_or_default().bytes, b"2");
+    Ok(())
+}

@@ -97,3 +97,4 @@ pub use reader::walk::{PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Wa
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub use tests::fuzz;
 pub use worker::Worker;
+pub use worker::outside::{ImageReader, OutsideRead};

@@ -12,8 +12,8 @@ mod generator;
 mod harness;
 mod kernel;
 mod limits;
+mod local;
 mod network;
-mod popularity;
 mod report;
 mod results;
 mod tables;
@@ -51,6 +51,8 @@ enum Target {
     Kernel(kernel::Options),
     /// One-sided reads over libfabric: InnerCache's workloads by three ways of reading
     Fabric(fabric::Options),
+    /// Readers on the same host beside the engine's own GETs and memcached over its Unix socket
+    Local(local::Options),
     /// This machine by `micanite plan` beside `micanite load`, and the paper's figures beside the model's
     Plan(report::plan::Options),
     /// Our port over our engine, beside the same port over other tables
@@ -141,6 +143,7 @@ fn main() {
         Target::Net(options) => network::run(&options),
         Target::Kernel(options) => kernel::run(&options),
         Target::Fabric(options) => fabric::run(&options),
+        Target::Local(options) => local::run(&options),
         Target::Pong(options) => fabric::run_pong(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
         Target::Traces(options) => traces::run(&options),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use micanite_client::FabricUrl;
+use micanite_client::{FabricUrl, LocalUrl};
 
 /// The protocols that can be spoken; all addresses of a run have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Protocol {
     Native,
     /// The same in messages of a fabric, with one-sided reads.
     Fabric,
+    /// Reads of the memory of a server on the same host; writes by memcached's meta commands.
+    Local,
 }
 
 impl Protocol {
@@ -38,6 +40,8 @@ enum Place {
     Path(PathBuf),
     /// Provider and address.
     Fabric(FabricUrl),
+    /// Socket of a server on the same host.
+    Local(LocalUrl),
 }
 
 /// One server's address.
@@ -54,13 +58,14 @@ pub enum Endpoint {
     Inet(SocketAddr),
     Unix(PathBuf),
     Fabric(FabricUrl),
+    Local(LocalUrl),
 }
 
 impl Endpoint {
     pub(crate) const fn fabric(&self) -> Option<&FabricUrl> {
         match self {
             Self::Fabric(url) => Some(url),
-            Self::Inet(_) | Self::Unix(_) => None,
+            Self::Inet(_) | Self::Unix(_) | Self::Local(_) => None,
         }
     }
 }
@@ -85,6 +90,7 @@ impl Address {
         match &self.place {
             Place::Path(path) => Ok(Endpoint::Unix(path.clone())),
             Place::Fabric(url) => Ok(Endpoint::Fabric(url.clone())),
+            Place::Local(url) => Ok(Endpoint::Local(url.clone())),
             Place::Host(host) => host
                 .to_socket_addrs()
                 .map_err(|error| format!("{self}: cannot resolve '{host}': {error}"))?
@@ -98,7 +104,7 @@ impl Address {
     pub(crate) fn host(&self) -> &str {
         match &self.place {
             Place::Host(host) => host,
-            Place::Path(_) | Place::Fabric(_) => &self.text,
+            Place::Path(_) | Place::Fabric(_) | Place::Local(_) => &self.text,
         }
     }
 
@@ -108,6 +114,9 @@ impl Address {
             (_, Protocol::Redis) => "start a Redis server there".to_owned(),
             (Place::Fabric(url), _) => {
                 format!("start a server there: micanite serve --fabric '{}'", url.address())
+            }
+            (Place::Local(url), _) => {
+                format!("start a server there: micanite serve --local {}", url.path().display())
             }
             (Place::Path(path), _) => {
                 format!("start a server there: micanite serve -s {}", path.display())
@@ -120,7 +129,7 @@ impl Address {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server that listens on UDP: memcached -U {port}")
             }
-            (Place::Host(host), Protocol::Native | Protocol::Fabric) => {
+            (Place::Host(host), Protocol::Native | Protocol::Fabric | Protocol::Local) => {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server there: micanite serve --native {port}")
             }
@@ -134,8 +143,9 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let what = || {
             format!(
-                "'{text}' is no target: native://HOST:PORT, fabric://HOST:PORT, memcached://HOST:PORT, \
-                 memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT or redis+unix:///PATH"
+                "'{text}' is no target: native://HOST:PORT, fabric://HOST:PORT, local:///PATH, \
+                 memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT or \
+                 redis+unix:///PATH"
             )
         };
         if FabricUrl::is_one(text) {
@@ -143,6 +153,11 @@ impl FromStr for Address {
             // Without the login.
             let text = url.to_string();
             return Ok(Self { protocol: Protocol::Fabric, place: Place::Fabric(url), text });
+        }
+        if LocalUrl::is_one(text) {
+            let url: LocalUrl = text.parse().map_err(|error| format!("{error}"))?;
+            let text = url.to_string();
+            return Ok(Self { protocol: Protocol::Local, place: Place::Local(url), text });
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
         if scheme == "unix" || scheme == "redis+unix" {
@@ -192,6 +207,7 @@ mod tests {
             Place::Host(host) => host,
             Place::Path(path) => path.display().to_string(),
             Place::Fabric(url) => url.address().to_string(),
+            Place::Local(url) => url.path().display().to_string(),
         }
     }
 
@@ -202,6 +218,7 @@ mod tests {
         assert_eq!(host("redis://[::1]"), "[::1]:6379");
         assert_eq!(host("redis://[::1]:7/"), "[::1]:7");
         assert_eq!(host("unix:///tmp/socket"), "/tmp/socket");
+        assert_eq!(host("local:///run/m?user=a&password=b"), "/run/m");
         assert_eq!(host("fabric://127.0.0.1?provider=tcp;ofi_rxm"), "tcp;ofi_rxm,127.0.0.1:11400");
         let secret: Address = "fabric://127.0.0.1:7?user=me&password=secret".parse().unwrap();
         assert_eq!(secret.to_string(), "fabric://127.0.0.1:7?provider=net;ofi_rxm");
@@ -213,6 +230,7 @@ mod tests {
             "127.0.0.1:1",
             "http://x:1",
             "unix://relative",
+            "local://relative",
             "memcached://",
             "memcached://:1",
             "memcached://x:port",

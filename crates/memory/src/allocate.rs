@@ -1,10 +1,11 @@
-//! Reserves the disk space of a file before it is used.
+//! Files that are mapped: reserves the disk space before it is used, opens one again for readers.
 //!
 //! If the disk is full, a write to a hole of a mapped file kills the process (SIGBUS). So a file
 //! gets all of its space when it is created or opened.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
@@ -27,6 +28,15 @@ pub fn allocate(file: &File, bytes: usize) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Opens a file once more, for reading alone.
+///
+/// # Errors
+/// Returns the kernel's error; there has to be a `/proc`.
+pub fn reopen_for_loads(file: impl AsFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    Ok(File::open(path)?.into())
 }
 
 /// Fills holes by writing zeros over zeros, and past the end.

@@ -27,6 +27,29 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    /// Unsupported here.
+    pub fn foreign(_descriptor: impl std::os::fd::AsFd, _bytes: usize) -> io::Result<Self> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Unsupported here.
+    pub fn readable(_bytes: usize) -> io::Result<(Self, std::os::fd::OwnedFd)> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Unsupported here.
+    pub fn exchange(_bytes: usize) -> io::Result<(Self, std::os::fd::OwnedFd)> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Unsupported here.
+    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Does nothing.
+    pub fn populate_for_loads(&self) {}
+
     /// Returns the number of words.
     #[inline]
     pub fn words(&self) -> usize {

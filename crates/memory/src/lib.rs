@@ -6,33 +6,37 @@
 //! | backing | used |
 //! |---|---|
 //! | `mapped` | normally: anonymous memory, a file, or a descriptor of the kernel's memory |
+//! | `readable` | sealed memory that other processes map read-only; the life of its owner (`owner`) |
 //! | `heap` | under loom and miri, which cannot map |
 //!
 //! Huge pages are tried in order: hugetlb (reserved by the administrator), transparent ones
 //! (file mappings get them only by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
 //! [`Region::pages`] returns the result.
 
-#![cfg_attr(
-    not(any(loom, miri)),
-    expect(unsafe_code, reason = "the mappings of the whole project are made here")
-)]
+#![expect(unsafe_code, reason = "the mappings of the whole project are made here")]
 
 mod allocate;
 pub mod barrier;
 mod copy;
 pub mod folder;
+mod fork;
 #[cfg(any(loom, miri))]
 mod heap;
 pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
+mod owner;
+#[cfg(not(any(loom, miri)))]
+mod readable;
 pub mod sync;
 
-pub use allocate::allocate;
+pub use allocate::{allocate, reopen_for_loads};
+pub use fork::ForkMark;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]
 pub use mapped::Region;
+pub use owner::{Owner, is_owned};
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;

@@ -50,7 +50,11 @@ enum Backing<'a> {
     Memory,
     Hugetlb,
     File(&'a File),
+    /// A file of 2 MiB pages.
+    HugeFile(&'a File),
     Descriptor(BorrowedFd<'a>),
+    /// Memory that another process writes, and this one only reads.
+    Foreign(BorrowedFd<'a>),
 }
 
 impl Region {
@@ -88,13 +92,45 @@ impl Region {
     /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
     pub fn descriptor(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
         let descriptor = descriptor.as_fd();
-        let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
-        // Only files have a length. The kernel checks that of everything else.
-        let is_short = metadata.is_file() && metadata.len() < bytes as u64;
-        if !bytes.is_multiple_of(PAGE_BYTES) || is_short {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput));
-        }
+        check_length(descriptor, bytes)?;
         Self::map(bytes, Backing::Descriptor(descriptor))
+    }
+
+    /// Maps the first `bytes` behind a descriptor, a multiple of the page size, for loads alone: a store
+    /// ends this process. Another process writes the memory.
+    ///
+    /// # Errors
+    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
+    pub fn foreign(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
+        let descriptor = descriptor.as_fd();
+        check_length(descriptor, bytes)?;
+        Self::map(bytes, Backing::Foreign(descriptor))
+    }
+
+    /// Maps a whole file in memory, and touches all of it.
+    pub(crate) fn memory_file(file: &File, bytes: usize, are_huge: bool) -> io::Result<Self> {
+        let backing = if are_huge { Backing::HugeFile(file) } else { Backing::File(file) };
+        let region = Self::map(bytes, backing)?;
+        region.populate();
+        Ok(region)
+    }
+
+    /// Has the kernel zero the region in every child process.
+    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the range is mapped by this region; the contents change in child processes alone.
+        match unsafe { libc::madvise(base, self.bytes(), libc::MADV_WIPEONFORK) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Makes the pages of memory that another process has populated present in this one.
+    pub fn populate_for_loads(&self) {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the range is mapped by this region; the advice changes no contents.
+        // An error leaves the pages to be faulted in one by one.
+        unsafe { libc::madvise(base, self.bytes(), libc::MADV_POPULATE_READ) };
     }
 
     fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
@@ -119,8 +155,8 @@ impl Region {
             is_file: matches!(backing, Backing::File(_)),
         };
         region.pages = match backing {
-            Backing::Hugetlb => Pages::Hugetlb,
-            Backing::Descriptor(_) => Pages::Small,
+            Backing::Hugetlb | Backing::HugeFile(_) => Pages::Hugetlb,
+            Backing::Descriptor(_) | Backing::Foreign(_) => Pages::Small,
             _ if bytes >= HUGE_REGION_BYTES_MIN && region.advise_huge() => Pages::Transparent,
             _ => Pages::Small,
         };
@@ -291,6 +327,17 @@ impl Region {
     }
 }
 
+/// Checks that a descriptor can be mapped so far.
+fn check_length(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
+    // Only files have a length. The kernel checks that of everything else.
+    let is_short = metadata.is_file() && metadata.len() < bytes as u64;
+    if !bytes.is_multiple_of(PAGE_BYTES) || is_short {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    Ok(())
+}
+
 /// Reserves address space without memory.
 fn reserve(bytes: usize) -> io::Result<Reservation> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -319,12 +366,17 @@ fn probe_hugetlb(bytes: usize) -> io::Result<()> {
 fn map_fixed(address: *mut libc::c_void, bytes: usize, backing: Backing<'_>) -> io::Result<()> {
     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let (fd, flags) = match backing {
-        Backing::File(file) => (file.as_raw_fd(), libc::MAP_SHARED),
-        Backing::Descriptor(descriptor) => (descriptor.as_raw_fd(), libc::MAP_SHARED),
+        Backing::File(file) | Backing::HugeFile(file) => (file.as_raw_fd(), libc::MAP_SHARED),
+        Backing::Descriptor(descriptor) | Backing::Foreign(descriptor) => {
+            (descriptor.as_raw_fd(), libc::MAP_SHARED)
+        }
         Backing::Hugetlb => (-1, private | libc::MAP_HUGETLB),
         Backing::Memory => (-1, private | libc::MAP_NORESERVE),
     };
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let protection = match backing {
+        Backing::Foreign(_) => libc::PROT_READ,
+        _ => libc::PROT_READ | libc::PROT_WRITE,
+    };
     // SAFETY: the range lies in a reservation of this region, which nothing else uses.
     let mapped = unsafe { libc::mmap(address, bytes, protection, flags | libc::MAP_FIXED, fd, 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }

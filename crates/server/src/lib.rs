@@ -8,6 +8,7 @@
 //!  control       a line from `micanite ctl` -> routes, statistics, snapshots
 //!  admin         HTTP: metrics, health, a page to look at
 //!  balance       loads, once a second -> at most one change of a route
+//!  local         lets readers on this host in, takes their notes
 //!  pages         puts huge pages under the logs as they fill
 //! ```
 //!
@@ -23,7 +24,7 @@
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
 //! | [`security`] | users and passwords, certificates |
-//! | [`control`] | the control socket; restart in place; balancing; the program in the kernel |
+//! | [`control`] | the control socket; restart; balancing; the program in the kernel; readers on this host |
 //! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a

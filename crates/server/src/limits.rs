@@ -218,3 +218,19 @@ const _: () = assert!(
 );
 // A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);
+/// Readers on the same host at the same time (`--local-clients`).
+pub const LOCAL_CLIENTS_MAX: usize = 4096;
+/// Clients of their socket that have not said hello, beside the others.
+pub const LOCAL_GREETINGS_MAX: usize = 16;
+/// Time for a hello.
+pub const LOCAL_HELLO_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+/// Interval between two looks at the notes of readers: of 256 notes of a reader at a million a second, one of
+/// four is seen.
+pub const LOCAL_INTERVAL_MS_MIN: u16 = 1;
+/// The same while none of them notes anything.
+pub const LOCAL_INTERVAL_MS_MAX: u16 = 1000;
+/// So many notes at once, and the next look comes sooner.
+pub const LOCAL_NOTES_MANY: u64 = 64;
+/// Notes that one look takes from all readers together: more of them would cost the owners of partitions more
+/// than they tell.
+pub const LOCAL_NOTES_VISIT_MAX: u64 = 1024;

@@ -1,15 +1,18 @@
 //! A client for tokio. A task owns the link, and handles send it operations.
 
 mod fabric;
+mod local;
 
 use crate::client::{Answer, Builder, CasOutcome, Streams, Value, Way, answer};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
 use crate::operation::{Opcode, Operation, Outcome};
+use local::LocalHandle;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -22,9 +25,18 @@ const WAITING_MAX: usize = 1024;
 /// the client, its batches and its pace. The task ends with the last handle.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
-    calls: mpsc::Sender<Call>,
-    /// `None` over a fabric.
-    streams: Option<Arc<Mutex<Streams>>>,
+    way: AsyncWay,
+}
+
+/// Way to the servers.
+#[derive(Clone, Debug)]
+enum AsyncWay {
+    Task {
+        calls: mpsc::Sender<Call>,
+        /// `None` over a fabric.
+        streams: Option<Arc<Mutex<Streams>>>,
+    },
+    Local(LocalHandle),
 }
 
 /// Answer of the task.
@@ -77,8 +89,9 @@ impl Builder {
             Way::Datagrams(datagrams) => *datagrams,
             Way::Fabric(link) => {
                 tokio::spawn(fabric::Task::new(*link, waiting).run());
-                return Ok(AsyncClient { calls, streams: None });
+                return Ok(AsyncClient { way: AsyncWay::Task { calls, streams: None } });
             }
+            Way::Local(link) => return Ok(AsyncClient { way: AsyncWay::Local(LocalHandle::new(*link)) }),
         };
         let register = |socket: std::os::fd::BorrowedFd<'_>| {
             // For waiting only: the link reads and writes.
@@ -94,12 +107,13 @@ impl Builder {
         }
         let task = Task { link, sockets, waiting, in_flight: HashMap::new(), next: 0, held: None };
         tokio::spawn(task.run());
-        Ok(AsyncClient { calls, streams: Some(Arc::new(Mutex::new(streams))) })
+        let streams = Some(Arc::new(Mutex::new(streams)));
+        Ok(AsyncClient { way: AsyncWay::Task { calls, streams } })
     }
 }
 
 impl AsyncClient {
-    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://`.
+    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://` or `local://`.
     ///
     /// # Errors
     /// The name has no address, or the server does not reply.
@@ -112,15 +126,19 @@ impl AsyncClient {
     /// # Errors
     /// Any [`Error`].
     pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let (calls, streams) = match &self.way {
+            AsyncWay::Task { calls, streams } => (calls, streams),
+            AsyncWay::Local(handle) => return handle.call(operation).await,
+        };
         let operation = Owned::of(operation);
         let (done, answered) = oneshot::channel();
         let call = Call { operation: operation.clone(), done };
         let ended = || Error::Io(io::Error::other("the client's task has ended"));
-        self.calls.send(call).await.map_err(|_| ended())?;
+        calls.send(call).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {
             Done::Answer(answer) => answer,
             Done::Stream(server, address) => {
-                let (address, streams) = (address?, self.streams.clone());
+                let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
                 let call = move || {
                     let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,6 +156,41 @@ impl AsyncClient {
     /// Any [`Error`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.value(&Operation::get(key)).await
+    }
+
+    /// Gets the values of many keys at once, in the keys' order.
+    ///
+    /// # Errors
+    /// The first error of any get.
+    pub async fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+        if let AsyncWay::Local(handle) = &self.way {
+            return handle.multi_get(keys).await;
+        }
+        // All are submitted before the first one is awaited to its end.
+        let mut calls: Vec<_> = keys.iter().map(|key| Box::pin(self.get(key))).collect();
+        let mut values = vec![None; keys.len()];
+        let mut left: Vec<usize> = (0..keys.len()).collect();
+        std::future::poll_fn(|context| {
+            let mut failed = None;
+            left.retain(|number| match calls[*number].as_mut().poll(context) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(value)) => {
+                    values[*number] = value;
+                    false
+                }
+                Poll::Ready(Err(error)) => {
+                    failed.get_or_insert(error);
+                    false
+                }
+            });
+            match failed {
+                Some(error) => Poll::Ready(Err(error)),
+                None if left.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
+            }
+        })
+        .await?;
+        Ok(values)
     }
 
     /// Gets the value of a key with its CAS value; `None` if there is no such item.

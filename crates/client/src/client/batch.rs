@@ -1,6 +1,6 @@
 //! Concurrent operations, until all have ended.
 
-use super::{Answer, Client, Streams, Value, Way, fabric};
+use super::{Answer, Client, Streams, Value, Way, exchange};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
@@ -24,7 +24,8 @@ impl Client {
         let mut large = Vec::new();
         let exchanged = match &mut self.way {
             Way::Datagrams(datagrams) => datagrams.0.exchange(operations, &mut answers, &mut large),
-            Way::Fabric(link) => fabric::exchange(link, operations, &mut answers),
+            Way::Fabric(link) => exchange::exchange(&mut **link, operations, &mut answers),
+            Way::Local(link) => exchange::exchange(&mut **link, operations, &mut answers),
         };
         if let Err(error) = exchanged {
             let failed = || Err(Error::Io(std::io::Error::new(error.kind(), error.to_string())));

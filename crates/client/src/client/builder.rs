@@ -5,6 +5,7 @@ use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
 use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
 use crate::link::Link;
+use crate::local::{LocalLink, LocalUrl};
 use crate::options::{Options, ServerAddress};
 use micanite_net::datagram::UdpOptions;
 use std::time::Duration;
@@ -27,8 +28,8 @@ enum Port {
 }
 
 impl Builder {
-    /// Adds a server, by its `host:port`, or by a URL of `fabric://`. All servers of a list are reached in
-    /// the same way.
+    /// Adds a server, by its `host:port`, or by a URL of `fabric://` or `local://`. All servers of a list are
+    /// reached in the same way; a server of `local://` is the only one.
     pub fn server(self, name: &str) -> Self {
         self.weighted_server(name, 1)
     }
@@ -79,6 +80,11 @@ impl Builder {
         if self.servers.iter().any(|(name, _)| FabricUrl::is_one(name)) {
             return self.connect_fabric();
         }
+        if let [(name, _)] = &self.servers[..]
+            && LocalUrl::is_one(name)
+        {
+            return self.connect_local(&LocalUrl::parse(name)?);
+        }
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
         };
@@ -102,6 +108,15 @@ impl Builder {
         };
         let streams = Streams::new(servers.len(), deadline);
         Ok(Client { way: Way::Datagrams(Box::new((link, streams))) })
+    }
+
+    fn connect_local(&self, url: &LocalUrl) -> Result<Client, Error> {
+        if self.port.is_some() {
+            let reason = "a server of local:// is not reached by a port that bypasses the kernel";
+            return Err(Error::Port { reason: reason.to_owned() });
+        }
+        let link = LocalLink::connect(url, &self.options)?;
+        Ok(Client { way: Way::Local(Box::new(link)) })
     }
 
     fn connect_fabric(self) -> Result<Client, Error> {

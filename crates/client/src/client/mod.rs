@@ -2,18 +2,18 @@
 
 mod batch;
 mod builder;
-mod fabric;
+mod exchange;
 mod stream;
 
 use crate::error::Error;
 use crate::fabric::FabricLink;
 use crate::link::Link;
+use crate::local::LocalLink;
 use crate::operation::{Operation, Outcome};
 
-#[cfg(feature = "async")]
 pub(crate) use batch::answer;
 pub use builder::Builder;
-pub(crate) use stream::Streams;
+pub(crate) use stream::{Streams, expiry, is_text_key};
 
 /// A value with its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,8 @@ pub struct Answer {
 
 /// A client that blocks until its operations have ended: one at a time, or many together by
 /// [`Client::batch`]. Values that do not fit a datagram automatically use TCP. Servers of `fabric://` are
-/// reached over a fabric, where gets read one-sided.
+/// reached over a fabric, where gets read one-sided. A server of `local://` is on the same host, and gets
+/// read its memory.
 #[derive(Debug)]
 pub struct Client {
     way: Way,
@@ -74,10 +75,11 @@ pub struct Client {
 pub(crate) enum Way {
     Datagrams(Box<(Link, Streams)>),
     Fabric(Box<FabricLink>),
+    Local(Box<LocalLink>),
 }
 
 impl Client {
-    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://`.
+    /// Connects to one server, by the `host:port` of its base port, or by a URL of `fabric://` or `local://`.
     ///
     /// # Errors
     /// The name has no address, or the server does not reply.
@@ -95,19 +97,27 @@ impl Client {
         self.way
     }
 
-    /// Returns the link, for its state and counters; `None` over a fabric.
+    /// Returns the link of datagrams, for its state and counters.
     pub fn link(&self) -> Option<&Link> {
         match &self.way {
             Way::Datagrams(datagrams) => Some(&datagrams.0),
-            Way::Fabric(_) => None,
+            Way::Fabric(_) | Way::Local(_) => None,
         }
     }
 
     /// Returns the link over a fabric, for its counters.
     pub fn fabric_link(&self) -> Option<&FabricLink> {
         match &self.way {
-            Way::Datagrams(_) => None,
             Way::Fabric(link) => Some(link),
+            Way::Datagrams(_) | Way::Local(_) => None,
+        }
+    }
+
+    /// Returns the link to a server on the same host, for gets without allocation and for its counters.
+    pub fn local_link(&mut self) -> Option<&mut LocalLink> {
+        match &mut self.way {
+            Way::Local(link) => Some(link),
+            Way::Datagrams(_) | Way::Fabric(_) => None,
         }
     }
 
@@ -116,6 +126,11 @@ impl Client {
     /// # Errors
     /// Any [`Error`].
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
+        if let Way::Local(link) = &mut self.way {
+            let mut bytes = Vec::new();
+            let flags = link.get(key, &mut bytes)?;
+            return Ok(flags.map(|flags| Value { bytes, flags, cas: None }));
+        }
         self.value(&Operation::get(key))
     }
 
@@ -140,6 +155,13 @@ impl Client {
     /// # Errors
     /// The first error of any get.
     pub fn multi_get(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+        if let Way::Local(link) = &mut self.way {
+            let mut values = vec![None; keys.len()];
+            link.get_many(keys, |index, found| {
+                values[index] = found.map(|(bytes, flags)| Value { bytes: bytes.to_vec(), flags, cas: None });
+            })?;
+            return Ok(values);
+        }
         let operations: Vec<_> = keys.iter().map(|key| Operation::get(key)).collect();
         let found = |answer: Answer| (answer.outcome == Outcome::Ok).then_some(answer.value);
         let answers = self.batch(&operations).into_iter();

@@ -54,7 +54,7 @@ impl Streams {
 }
 
 /// Returns whether the text protocol can carry a key.
-fn is_text_key(key: &[u8]) -> bool {
+pub(crate) fn is_text_key(key: &[u8]) -> bool {
     !key.is_empty() && !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
 }
 
@@ -188,7 +188,7 @@ impl Stream {
 }
 
 /// Converts an expiry in seconds from now to memcached's form.
-fn expiry(expiry_s: u32) -> u64 {
+pub(crate) fn expiry(expiry_s: u32) -> u64 {
     if expiry_s <= RELATIVE_EXPIRY_S_MAX {
         return u64::from(expiry_s);
     }

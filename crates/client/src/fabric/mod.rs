@@ -29,3 +29,4 @@ pub use counters::{FabricCounters, REFUSALS};
 pub use link::FabricLink;
 pub use options::{FabricOptions, Reads};
 pub use url::FabricUrl;
+pub(crate) use url::decode;

@@ -151,7 +151,7 @@ fn split_port(name: &str) -> Result<(&str, u16), String> {
 }
 
 /// Decodes `%3B` and the like.
-fn decode(text: &str) -> Result<String, String> {
+pub(crate) fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());

@@ -56,6 +56,9 @@ pub struct Config {
     pub image: Option<PathBuf>,
     /// Existing memory for the partitions. Excludes `image`.
     pub maps: Option<Maps>,
+    /// Lets other processes read the partitions ([`crate::Cache::readers`]). Memory without an image is then
+    /// shared and sealed, and touched at the start. Excludes `maps`.
+    pub readers: bool,
     /// Limit for the bytes of one partition: it determines the number of partitions.
     pub partition_bytes_max: usize,
     /// Delimiter that ends the namespace at the start of a key:
@@ -80,6 +83,7 @@ impl Default for Config {
             seed: 0,
             image: None,
             maps: None,
+            readers: false,
             partition_bytes_max: PARTITION_BYTES_MAX,
             namespace_delimiter: None,
             simulated: None,

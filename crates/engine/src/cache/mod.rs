@@ -5,9 +5,11 @@ pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod footprint;
 pub(crate) mod layout;
+mod readers;
 mod routes;
 pub(crate) mod stats;
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use micanite_memory::Pages;
@@ -44,6 +46,8 @@ pub struct Cache {
     image_state: ImageState,
     /// Keeps other processes from using the image.
     image_lock: Option<micanite_memory::hold::Hold>,
+    /// Descriptors of the partitions for other processes, if these may read them.
+    readers: Box<[OwnedFd]>,
     /// Worker handles that are free.
     pub(crate) handles_free: Box<[AtomicBool]>,
     /// Workers that have ended and were not started again: they do not answer.
@@ -80,12 +84,15 @@ impl Cache {
     /// Sizes out of range, a mapping that the kernel refuses, and an image that does not fit the
     /// configuration, is damaged, or is in use.
     pub fn new(config: &Config) -> Result<Self, CreateError> {
+        readers::check(config)?;
         if let Some(source) = Source::of(config)? {
             let opened = image::open(config, &source)?;
+            let readers = readers::of_image(config, &source, opened.layout.partitions)?;
             let config = Config { seed: opened.seed, ..config.clone() };
             let mut cache = Self::of(opened.partitions.into(), opened.layout, &config);
             cache.image_state = opened.state;
             cache.image_lock = opened.lock;
+            cache.readers = readers;
             return Ok(cache);
         }
         let layout = Layout::of(config)?;
@@ -94,12 +101,19 @@ impl Cache {
             Some(_) => Secret::KNOWN,
             None => Secret::random().map_err(CreateError::no_random_numbers)?,
         };
-        let partition = |number| Partition::new(layout.partition(config, secret, number));
-        let partitions: Result<_, _> = (0..layout.partitions).map(partition).collect();
-        let partitions = partitions.map_err(|error| {
+        let layouts = (0..layout.partitions).map(|number| layout.partition(config, secret, number));
+        let cannot_map = |error: std::io::Error| {
             CreateError::new(format!("cannot map {} bytes: {error}", config.memory_bytes))
-        })?;
-        Ok(Self::of(partitions, layout, config))
+        };
+        if config.readers {
+            let made = readers::partitions(config, layouts).map_err(cannot_map)?;
+            let (partitions, readers): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+            let mut cache = Self::of(partitions.into(), layout, config);
+            cache.readers = readers.into();
+            return Ok(cache);
+        }
+        let partitions: Result<_, _> = layouts.map(Partition::new).collect();
+        Ok(Self::of(partitions.map_err(cannot_map)?, layout, config))
     }
 
     /// Completes the image, if there is one, so that the next process need not check it. Call it
@@ -159,6 +173,7 @@ impl Cache {
             layout,
             image_state: ImageState::None,
             image_lock: None,
+            readers: Box::default(),
             handles_free: (0..workers).map(|_| AtomicBool::new(true)).collect(),
             ended: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             epochs: Epochs::new(workers),

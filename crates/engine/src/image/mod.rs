@@ -10,6 +10,7 @@ mod check;
 mod check_index;
 mod header;
 pub(crate) mod marks;
+pub(crate) mod outside;
 mod recover;
 mod source;
 mod starts;
@@ -25,7 +26,6 @@ use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
 use crate::index::hash::Secret;
 use crate::log::LogKind;
-use crate::partition::eviction::Eviction;
 use crate::partition::{Partition, Semantics};
 use crate::region::{Field, LogField};
 
@@ -211,8 +211,7 @@ fn create(
         if source.may_hold_earlier_bytes() {
             partition.clear();
         }
-        let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);
-        partition.set(Field::Eviction, eviction.unwrap_or(0) as u64);
+        partition.set(Field::Eviction, config.eviction.number());
         partition.set_boot();
         // The magic, which is written last, makes it complete.
         partition.format();

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::fs::{File, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use micanite_memory::folder::Folder;
 use micanite_memory::hold::{Hold, NotHeld};
 use micanite_memory::sync::Ordering::Relaxed;
-use micanite_memory::{PAGE_BYTES, allocate};
+use micanite_memory::{PAGE_BYTES, allocate, reopen_for_loads};
 use micanite_wire::hash::PARTITION_BITS;
 
 use crate::cache::config::{Config, Maps};
@@ -209,6 +210,14 @@ impl<'a> Source<'a> {
         ))
     }
 
+    /// Opens the file of a partition for readers in other processes.
+    pub fn reader(&self, number: usize) -> io::Result<OwnedFd> {
+        match self {
+            Self::Directory(folder) => reopen_for_loads(folder.existing(file_name(number))?),
+            Self::Maps(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Removes the files of partitions, the first one last.
     pub fn remove(&self, partitions: usize) {
         if let Self::Directory(folder) = self {
@@ -257,10 +266,9 @@ fn file_name(number: usize) -> String {
     format!("partition-{number:04}")
 }
 
-fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
-    use std::io::Read;
+pub(super) fn header_of_file(file: &File) -> io::Result<HeaderWords> {
     let mut bytes = [0; HEADER_READ_WORDS * 8];
-    match file.read_exact(&mut bytes) {
+    match file.read_exact_at(&mut bytes, 0) {
         // A file that is too short has no magic.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.fill(0),
         read => read?,

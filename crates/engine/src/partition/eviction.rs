@@ -72,6 +72,11 @@ impl Eviction {
         }
     }
 
+    /// Returns the position in [`Self::ALL`], which images keep.
+    pub(crate) fn number(self) -> u64 {
+        Self::ALL.iter().position(|of| *of == self).unwrap_or(0) as u64
+    }
+
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {

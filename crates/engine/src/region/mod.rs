@@ -25,7 +25,7 @@ mod watched {
     use std::fs::File;
     use std::io;
     use std::ops::{Deref, Range};
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
 
     use micanite_memory::WORD_BYTES;
     use micanite_memory::sync::{AtomicU64, Ordering};
@@ -63,6 +63,15 @@ mod watched {
 
         pub fn descriptor(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
             micanite_memory::Region::descriptor(descriptor, bytes).map(Self)
+        }
+
+        pub fn foreign(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
+            micanite_memory::Region::foreign(descriptor, bytes).map(Self)
+        }
+
+        pub fn readable(bytes: usize) -> io::Result<(Self, OwnedFd)> {
+            let (region, readers) = micanite_memory::Region::readable(bytes)?;
+            Ok((Self(region), readers))
         }
 
         pub fn word(&self, index: usize) -> Word<'_> {

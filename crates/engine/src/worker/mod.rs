@@ -3,6 +3,7 @@
 mod accesses;
 mod execute;
 mod flush;
+pub(crate) mod outside;
 pub(crate) mod pipeline;
 mod prefetch;
 mod simple;

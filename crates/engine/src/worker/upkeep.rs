@@ -31,7 +31,7 @@ impl Worker {
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();
             for _ in 0..SHRINK_ROUNDS_MAX {
                 let may_shrink = !copy_budget::is_spent()
-                    && self.cache.config().maps.is_none()
+                    && !self.cache.has_outside_readers()
                     && self.maintain_one(number, now_s, can_shrink) == Some(true);
                 if !may_shrink || !self.shrink_index(number, now_s) {
                     break;

@@ -13,7 +13,7 @@ use super::Options;
 use super::contenders::{Contender, Micanite, SET, config_of};
 use super::throughput::{fill, slice};
 use crate::Result;
-use crate::popularity::{Popularity, Random};
+use crate::harness::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
 
 /// The most bytes of an array that a program can address: the verifier bounds offsets.

@@ -51,7 +51,7 @@ impl Done {
     }
 
     #[inline]
-    pub(super) fn count(&mut self, found: Option<u64>, expected: u64) {
+    pub(crate) fn count(&mut self, found: Option<u64>, expected: u64) {
         match found {
             Some(first_word) if first_word == expected => self.hits += 1,
             Some(_) => self.wrong += 1,
@@ -67,14 +67,14 @@ pub(crate) trait Contender {
 
 /// Key and value of an item: its number first, then a pattern.
 #[inline]
-pub(super) fn bytes<const N: usize>(item: u32) -> [u8; N] {
+pub(crate) fn bytes<const N: usize>(item: u32) -> [u8; N] {
     let mut bytes = [0x5a; N];
     bytes[..8].copy_from_slice(&u64::from(item & !SET).to_le_bytes());
     bytes
 }
 
 #[inline]
-pub(super) fn first_word(value: &[u8]) -> u64 {
+pub(crate) fn first_word(value: &[u8]) -> u64 {
     value.first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word))
 }
 
@@ -132,6 +132,10 @@ impl<const K: usize, const V: usize> Micanite<K, V> {
             Semantics::Store => "micanite's store",
         };
         Ok(Self { name, worker, cache })
+    }
+
+    pub fn worker(&mut self) -> &mut Worker {
+        &mut self.worker
     }
 
     pub fn cache(&self) -> &Arc<Cache> {

@@ -10,7 +10,7 @@ use super::contenders::bytes;
 use super::image_index::ImageIndex;
 use super::scratch::Scratch;
 use crate::Result;
-use crate::popularity::Random;
+use crate::harness::popularity::Random;
 use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 256 << 20;

@@ -8,7 +8,7 @@ use clap::Args;
 use super::contenders::{Contender, Micanite, SET, config_of};
 use super::peers::Hashbrown;
 use super::throughput::{slice, store};
-use crate::popularity::{Popularity, Random};
+use crate::harness::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
 use crate::{Common, Result};
 

@@ -5,7 +5,7 @@
 //! bytes, the hash, the operation, the value copied out and its first word compared.
 
 mod backing;
-mod contenders;
+pub(crate) mod contenders;
 pub(crate) mod cores;
 mod full_store;
 mod image_index;
@@ -17,7 +17,7 @@ pub(crate) mod plain;
 mod restart;
 mod scratch;
 mod snapshot;
-mod throughput;
+pub(crate) mod throughput;
 
 use clap::Args;
 use micanite_engine::Eviction;

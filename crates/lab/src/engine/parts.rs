@@ -10,7 +10,7 @@ use super::Options;
 use super::contenders::{Contender, Micanite, SEED, bytes, config_of};
 use super::throughput::fill;
 use crate::Result;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 use crate::results::statistics::median;
 

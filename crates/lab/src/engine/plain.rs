@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::contenders::{Contender, Micanite, config_of};
 use super::throughput::fill;
 use crate::Result;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 
 /// Returns the GETs per second of tiny items in each round.
 pub(crate) fn gets_per_second(law: Popularity, items: u64, rounds: usize) -> Result<Vec<f64>> {

@@ -10,7 +10,7 @@ use super::Options;
 use super::contenders::{SET, config_of, run_worker};
 use super::scratch::Scratch;
 use crate::Result;
-use crate::popularity::Random;
+use crate::harness::popularity::Random;
 use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 4 << 30;

@@ -10,7 +10,7 @@ use super::contenders::config_of;
 use super::cores::threads::{Draw, Pair, Span, alone};
 use super::scratch::Scratch;
 use crate::Result;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 1 << 30;

@@ -11,8 +11,8 @@ use super::contenders::{Contender, Done, Micanite, SET, config_of};
 use super::peers::{Hashbrown, QuickCache};
 use crate::Result;
 use crate::harness::huge_pages::Resident;
+use crate::harness::popularity::{Popularity, Random};
 use crate::limits::TwoLines;
-use crate::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
 use crate::results::statistics::{median, ratios, spread};
 
@@ -164,7 +164,7 @@ fn cases(data_set: &str, items: u64, options: &Options) -> Vec<Case> {
 }
 
 /// Stores every item once.
-pub(super) fn fill(contender: &mut dyn Contender, items: u64) {
+pub(crate) fn fill(contender: &mut dyn Contender, items: u64) {
     store(contender, 0..items);
 }
 

@@ -9,6 +9,7 @@
 //! | `servers.rs` | servers on the loopback interface |
 //! | `in_process.rs` | a server in this process, without sockets |
 //! | `peers.rs` | binaries of other servers, and servers at addresses |
+//! | `popularity.rs` | laws that items are drawn by |
 //! | `filler.rs` | storing items over TCP before the clock runs |
 //! | `system.rs` | pinning, priorities, CPU time of processes |
 //! | `allocator.rs`, `huge_pages.rs` | huge pages for the peers, and whether they got them |
@@ -21,6 +22,7 @@ pub(crate) mod in_process;
 pub(crate) mod launch;
 pub(crate) mod namespace;
 pub(crate) mod peers;
+pub(crate) mod popularity;
 pub(crate) mod process;
 pub(crate) mod servers;
 pub(crate) mod system;

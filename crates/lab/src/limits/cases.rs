@@ -11,7 +11,7 @@ use super::tag_match::{ArrayMinimum, BitMask, EarlyExit, Gathered, Minimum, TagM
 use super::two_lines::TwoLines;
 use crate::Result;
 use crate::harness::huge_pages::Resident;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 /// Bytes of an item of 8 bytes of key and 8 of value.

@@ -7,7 +7,7 @@ use super::item::value_of;
 use super::pipeline::{Found, Lookup, Schedule};
 use super::two_lines::TwoLines;
 use crate::Result;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 /// One way of doing something: a name, and a run that returns million operations per second.

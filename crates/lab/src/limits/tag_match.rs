@@ -107,7 +107,7 @@ impl TagMatch for Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::popularity::Random;
+    use crate::harness::popularity::Random;
 
     fn check<M: TagMatch>() {
         let index = Region::private(4096).unwrap();

@@ -18,7 +18,8 @@ use crate::plan::{Plan, Reads};
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
-    /// Servers: native://HOST:PORT, fabric://HOST:PORT?provider=PROVIDER, memcached://HOST:PORT,
+    /// Servers: native://HOST:PORT, fabric://HOST:PORT?provider=PROVIDER, local:///PATH,
+    /// memcached://HOST:PORT,
     /// memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT, redis+unix:///PATH; connections go to
     /// them in turn
     #[arg(value_name = "URL", required_unless_present = "self_test")]

@@ -61,6 +61,8 @@ pub struct Report {
     pub ops_per_server_core_second: Option<f64>,
     /// The port around the kernel, if there was one.
     pub port: Option<PortReport>,
+    /// Reading operations whose values the client read in the server's memory, if the target is on this host.
+    pub local_ratio: Option<f64>,
     /// The fabric, if the target is one.
     pub fabric: Option<FabricReport>,
     /// Load of the generator itself.
@@ -255,6 +257,10 @@ impl Report {
                 .filter(|cpu_s| *cpu_s > 0.0)
                 .map(|cpu_s| operations / cpu_s),
             port: plan.port.as_ref().map(|port| PortReport::new(port, &counts.port)),
+            local_ratio: match plan.protocol() {
+                Protocol::Local => ratio(counts.one_sided, counts.read_operations),
+                _ => None,
+            },
             fabric: (plan.protocol() == Protocol::Fabric).then(|| {
                 let reads = plan.reads.unwrap_or_default();
                 FabricReport::new(reads, &total.fabric, &counts, &total.latencies)

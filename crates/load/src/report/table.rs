@@ -42,6 +42,9 @@ pub(crate) fn run_text(report: &Report) -> String {
         row("port", format!("{}: {}", port.name, port.description));
         row("frames", port.line());
     }
+    if let Some(ratio) = report.local_ratio {
+        row("in memory", format!("{:.2} % of the GETs", ratio * 100.0));
+    }
     if let Some(fabric) = &report.fabric {
         fabric.rows().into_iter().for_each(|(name, value)| row(name, value));
     }

@@ -20,7 +20,7 @@ use crate::run::worker::{Outcome, Task, Worker};
 use crate::run::{fill_feed, shares};
 use crate::target::{
     Checks, ClientConnection, Connection, Memcached, NativeLink, Redis, SplitConnection, StreamConnection,
-    UdpConnection, introduce_native, open, open_fabric, open_native, open_stream,
+    UdpConnection, introduce_native, open, open_fabric, open_local, open_native, open_stream,
 };
 
 /// Threads are given this long to start.
@@ -106,6 +106,13 @@ impl Running<'_> {
                 let links = self.links(places)?;
                 self.threads(links, &feed, watch, |link| {
                     ClientConnection::new(NativeLink::new(link), checks(), window)
+                })
+            }
+            Protocol::Local => {
+                let link =
+                    |target: usize| open_local(&plan.targets[target], &self.endpoints[target], plan.timeout);
+                self.threads(each(places, link)?, &feed, watch, |link| {
+                    ClientConnection::new(link, checks(), window)
                 })
             }
             Protocol::Fabric => {

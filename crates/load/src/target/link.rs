@@ -25,7 +25,9 @@ pub(crate) fn open_link(
         Endpoint::Inet(address) => {
             Ok(ServerAddress { address: *address, name: target.host().to_owned(), weight: 1 })
         }
-        Endpoint::Unix(_) | Endpoint::Fabric(_) => Err(format!("{target}: the native protocol uses UDP")),
+        Endpoint::Unix(_) | Endpoint::Fabric(_) | Endpoint::Local(_) => {
+            Err(format!("{target}: the native protocol uses UDP"))
+        }
     };
     let servers = targets.iter().zip(endpoints).map(server);
     let servers = servers.collect::<Result<Vec<_>, String>>()?;

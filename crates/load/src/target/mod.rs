@@ -4,7 +4,6 @@
 
 mod buffered;
 mod client;
-mod fabric;
 mod in_flight;
 mod link;
 mod memcached;
@@ -25,8 +24,7 @@ use crate::run::clock::Clock;
 use crate::run::recorder::Recorder;
 
 pub(crate) use buffered::BufferedSocket;
-pub(crate) use client::ClientConnection;
-pub(crate) use fabric::open_fabric;
+pub(crate) use client::{ClientConnection, open_fabric, open_local};
 pub(crate) use link::{introduce, open_link};
 pub(crate) use memcached::{Memcached, is_error};
 pub(crate) use native::{NativeLink, introduce_native, open_native};

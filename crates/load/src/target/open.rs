@@ -108,7 +108,7 @@ fn connect_by(endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
     match (endpoint, protocol) {
         (Endpoint::Unix(path), _) => Ok(Socket::Unix(UnixStream::connect(path)?)),
         (Endpoint::Inet(server), Protocol::MemcachedUdp) => Ok(Socket::Udp(connect_udp(*server)?)),
-        (Endpoint::Fabric(_), _) => Err(io::Error::other("a fabric has no sockets")),
+        (Endpoint::Fabric(_) | Endpoint::Local(_), _) => Err(io::Error::other("it is no socket")),
         (Endpoint::Inet(server), _) => {
             let stream = TcpStream::connect_timeout(server, CONNECT_TIMEOUT)?;
             stream.set_nodelay(true)?;
@@ -153,7 +153,7 @@ pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<S
         Protocol::Memcached => b"version\r\n",
         Protocol::MemcachedUdp => b"\0\x01\0\0\0\x01\0\0version\r\n",
         // A native server's directory, or its reply to a greeting, proves that it is there.
-        Protocol::Native | Protocol::Fabric => return Ok(None),
+        Protocol::Native | Protocol::Fabric | Protocol::Local => return Ok(None),
         Protocol::Redis => b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n",
     };
     let mut socket = connect(address, endpoint).map_err(|error| failure(address, &error))?;

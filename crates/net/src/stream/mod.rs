@@ -1,6 +1,7 @@
 //! Streams that never block, over TCP, a Unix socket or TLS; listeners, and sockets inherited from the
 //! previous program.
 
+mod descriptors;
 mod inherited;
 mod listener;
 mod transport;
@@ -12,6 +13,7 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
 
+pub use descriptors::{receive_with_descriptors, send_with_descriptors};
 pub use inherited::{Inherited, keep_none_open, keep_open};
 pub use listener::{Listener, set_socket_mode};
 pub use transport::Transport;

@@ -15,10 +15,10 @@ use super::bypass::BypassSettings;
 use super::checks;
 use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
-use super::kernel_get::{self, KernelGetSettings};
 use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
 use super::options::ITEM_BYTES_MAX;
+use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
@@ -142,6 +142,8 @@ pub struct Settings {
     pub udp: Option<UdpSettings>,
     /// GETs answered in the kernel, if they are to be.
     pub kernel_get: Option<KernelGetSettings>,
+    /// Readers on the same host, if there may be some.
+    pub local: Option<LocalSettings>,
     /// Clients over libfabric, if they are served.
     pub fabric: Option<FabricSettings>,
     /// Options that were given, with absolute paths.
@@ -205,6 +207,7 @@ impl Settings {
             native: None,
             udp: None,
             kernel_get: None,
+            local: None,
             fabric: None,
             tls: None,
             auth: auth::auth(options)?,
@@ -218,7 +221,8 @@ impl Settings {
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;
-        settings.kernel_get = kernel_get::kernel_get(options, &settings)?;
+        settings.kernel_get = readers::kernel_get(options, &settings)?;
+        settings.local = readers::local(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(&options.max_item_size, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(&options.value_buffers, settings.item_bytes_max)?;
         settings.fabric = fabric::fabric(options, &settings)?;
@@ -239,6 +243,7 @@ impl Settings {
             eviction: self.eviction,
             namespace_delimiter: Some(self.namespace_delimiter),
             image: self.image.clone(),
+            readers: self.local.is_some(),
             seed,
             // The limit holds even if the server gets no maps, so that a restart finds the same partitions.
             partition_bytes_max: match self.kernel_get {
@@ -307,6 +312,7 @@ impl Settings {
         options.complete(|declared| match declared.section {
             "native" => has_kernel_sockets,
             "kernel-get" => self.kernel_get.is_some(),
+            "local" => self.local.is_some(),
             "bypass" => false,
             "fabric" => self.fabric.as_ref().is_some_and(|fabric| {
                 fabric.cache.is_some() || !matches!(&*declared.path, "fabric.policy" | "fabric.write")

@@ -8,11 +8,13 @@
 //! | `execute` | executes its requests |
 //! | [`balance`] | changes routes by measured load |
 //! | `kernel_get` | tends the program that answers GETs in the kernel |
+//! | `local` | lets readers on the same host in, and takes their notes |
 //! | `restart` | executes another program, or another version of it, in the same process |
 
 pub mod balance;
 mod execute;
 pub(crate) mod kernel_get;
+pub mod local;
 pub(crate) mod restart;
 mod socket;
 mod thread;

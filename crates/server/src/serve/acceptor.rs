@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use micanite_control::log;
@@ -50,6 +50,8 @@ pub(super) struct Acceptor {
     /// Number of the listeners that are the supervisor's. They come first.
     activated: usize,
     supervisor: Supervisor,
+    /// Connections that readers on this host have opened for their requests.
+    streams: Receiver<Stream>,
 }
 
 impl Acceptor {
@@ -59,6 +61,7 @@ impl Acceptor {
         activated: usize,
         supervisor: Supervisor,
         server: Arc<Server>,
+        streams: Receiver<Stream>,
     ) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {
@@ -73,7 +76,17 @@ impl Acceptor {
             poller.add(listener, number as u64, Interest::Read)?;
         }
         let assigned = vec![0; server.settings.threads];
-        Ok(Self { listeners, server, poller, signals, assigned, pausing: false, activated, supervisor })
+        Ok(Self {
+            listeners,
+            server,
+            poller,
+            signals,
+            assigned,
+            pausing: false,
+            activated,
+            supervisor,
+            streams,
+        })
     }
 
     pub fn listeners(&self) -> &[Listener] {
@@ -160,11 +173,21 @@ impl Acceptor {
         for number in 0..count {
             match self.poller.event(number).token {
                 SIGNALS => self.take_signals(),
-                WAKER => self.server.main_waker.take(),
+                WAKER => self.take_streams(links),
                 listener if self.server.shared.ending() == Ending::Not => {
                     self.accept(listener as usize, links);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Takes the streams of readers, unless the server ends.
+    fn take_streams(&mut self, links: &[Sender<Post>]) {
+        self.server.main_waker.take();
+        while let Ok(stream) = self.streams.try_recv() {
+            if self.server.shared.ending() == Ending::Not {
+                self.hand_over(stream, None, links);
             }
         }
     }

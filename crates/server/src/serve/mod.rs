@@ -7,8 +7,8 @@ mod fabric;
 mod inheritance;
 mod kernel_get;
 mod listeners;
+mod local;
 mod opened;
-mod pins;
 mod ports;
 mod process;
 mod report;
@@ -18,15 +18,18 @@ mod threads;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use micanite_control::cores;
 use micanite_control::log;
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
+use micanite_net::{Listener, Stream};
 use micanite_workload::recording::End;
 
 use crate::configuration::{Arguments, Settings, UsageError};
 use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
+use crate::control::local::LocalThread;
 use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::native::NativeShared;
@@ -108,15 +111,19 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut server = server(settings, memory, native, (Restart::new(program), clock))?;
     (server.auth, server.tls) = (auth, tls);
     let fabrics = open_fabric(&mut server, &mut inheritance, clock)?;
+    server.shared.local = local::share(&server.settings, &server.shared.cache, seconds(clock.now_ms()))?;
+    let local_listener = local::listen(&server.settings)?;
     let server = Arc::new(server);
-    let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server));
+    let (streams, of_readers) = channel();
+    let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server), of_readers);
     let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
     let socket = control_socket(&server).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&server.settings)?;
     let threads = Threads::start(&server, clock, (sockets.clone(), queues), (udp, fabrics))
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
-    let helpers = match Helpers::start(socket, &server, clock, &threads) {
+    let helpers = match Helpers::start((socket, local_listener.zip(Some(streams))), &server, clock, &threads)
+    {
         Ok(helpers) => helpers,
         Err(error) => {
             threads.give_up(&server);
@@ -151,7 +158,7 @@ fn print(settings: &Settings) -> Result<(), Failure> {
         load_secrets(settings)?;
         kernel_get::try_out(settings, &trial)?;
         fabric::probe(settings)?;
-        pins::try_out(settings, &trial)?;
+        kernel_get::pins::try_out(settings, &trial)?;
     }
     print!("{}", settings.options());
     Ok(())
@@ -214,11 +221,12 @@ struct Helpers {
     control: Option<ControlThread>,
     kernel_get: Option<KernelGetThread>,
     balance: Option<BalanceThread>,
+    local: Option<LocalThread>,
 }
 
 impl Helpers {
     fn start(
-        socket: Option<Socket>,
+        (socket, local): (Option<Socket>, Option<(Listener, Sender<Stream>)>),
         server: &Arc<Server>,
         clock: Clock,
         threads: &Threads,
@@ -226,10 +234,13 @@ impl Helpers {
         let kernel_get = KernelGetThread::start(server)?;
         let balance = BalanceThread::start(server)?;
         let start = |socket| ControlThread::start(socket, server, clock, threads.links[0].clone());
-        Ok(Self { control: socket.map(start).transpose()?, kernel_get, balance })
+        let control = socket.map(start).transpose()?;
+        let start = |(listener, streams)| LocalThread::start(listener, server, streams);
+        Ok(Self { control, kernel_get, balance, local: local.map(start).transpose()? })
     }
 
     fn end(self) {
+        self.local.into_iter().for_each(LocalThread::end);
         self.control.into_iter().for_each(ControlThread::end);
         self.balance.into_iter().for_each(BalanceThread::end);
         self.kernel_get.into_iter().for_each(KernelGetThread::end);

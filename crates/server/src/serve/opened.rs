@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use micanite_control::cores;
 use micanite_engine::Cache;
@@ -13,7 +14,7 @@ use micanite_wire::native::CoreEntry;
 use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
-use super::{Failure, cannot_start, cgroup, fabric, listeners, pins, process, report};
+use super::{Failure, cannot_start, cgroup, fabric, listeners, local, process, report};
 use crate::configuration::Settings;
 use crate::control::kernel_get::KernelGetState;
 use crate::native::{NativeShared, Sockets};
@@ -65,7 +66,8 @@ impl Opened {
     /// memory and its programs are for root.
     pub fn memory(&mut self, settings: &Settings, inheritance: &mut Inheritance) -> Result<Memory, Failure> {
         let mut locks = inheritance.take_locks();
-        pins::lock(settings, &mut locks).inspect_err(|failure| inheritance.tell(&failure.text))?;
+        kernel_get::pins::lock(settings, &mut locks)
+            .inspect_err(|failure| inheritance.tell(&failure.text))?;
         let maps = inheritance.take_maps();
         let mut is_as_started = true;
         if settings.kernel_get.is_none() {
@@ -77,7 +79,9 @@ impl Opened {
         }
         let native = self.sockets.as_ref().zip(self.native.as_ref());
         let listening = Listening { udp: self.udp.as_ref(), native };
+        let began = Instant::now();
         let (cache, kernel_get) = kernel_get::open(settings, maps, listening, self.clock)?;
+        local::note_memory(settings, began.elapsed());
         if settings.kernel_get.is_some() {
             is_as_started = process::become_user(settings)?;
         }

@@ -13,6 +13,7 @@ use nix::unistd::{Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initg
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
+use crate::limits::LOCAL_GREETINGS_MAX;
 
 /// Descriptors beside those of connections: listeners, pollers, wakers, files.
 const OTHER_FILES: u64 = 64;
@@ -26,7 +27,8 @@ pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
     let others = OTHER_FILES
         + (4 + udp as u64) * settings.threads as u64
         + settings.listen.addresses.len() as u64
-        + kernel_get_files(settings).max(inherited as u64);
+        + kernel_get_files(settings).max(inherited as u64)
+        + local_files(settings);
     let wanted = settings.connections_max as u64 + others;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;
@@ -46,6 +48,15 @@ pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
         );
         settings.connections_max = connections as usize;
     }
+}
+
+/// Descriptors that `--local` takes: one for each reader, and one for each partition.
+fn local_files(settings: &Settings) -> u64 {
+    let Some(local) = &settings.local else {
+        return 0;
+    };
+    let partitions = Layout::of(&settings.engine(0)).map_or(0, |layout| layout.partitions);
+    (partitions + local.clients_max + LOCAL_GREETINGS_MAX) as u64
 }
 
 /// Descriptors that `--kernel-get` takes: each partition lies in a map.

@@ -9,10 +9,11 @@ use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::{exposure, fabric, ports};
+use super::{exposure, fabric, local, ports};
 use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
+use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
 use crate::native::{Ids, NativePort, ring_bytes};
@@ -32,6 +33,7 @@ struct Beside {
     native_bytes: usize,
     udp_bytes: usize,
     fabric_bytes: usize,
+    local_bytes: usize,
     /// Recovery needs it before anything else of this is used.
     recovery_bytes: usize,
 }
@@ -60,6 +62,7 @@ impl Beside {
                 .as_ref()
                 .map_or(0, |udp| settings.threads * UdpPort::bytes(udp.addresses.len())),
             fabric_bytes: settings.fabric.as_ref().map_or(0, |fabric| fabric_bytes(settings, fabric)),
+            local_bytes: settings.local.as_ref().map_or(0, |local| LocalShared::bytes(local.clients_max)),
             recovery_bytes: match Layout::of(&settings.engine(0)) {
                 Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
                 _ => 0,
@@ -73,7 +76,8 @@ impl Beside {
             + self.scratch_bytes
             + self.native_bytes
             + self.udp_bytes
-            + self.fabric_bytes;
+            + self.fabric_bytes
+            + self.local_bytes;
         serving_bytes.max(self.recovery_bytes)
     }
 }
@@ -148,7 +152,11 @@ pub(super) fn print(
     if let Some(text) = fabric::text(&server.settings) {
         log!("  {:<10} {text}", "fabric");
     }
+    if let Some(local) = &server.settings.local {
+        log!("  {:<10} {}", "local", local::text(local));
+    }
     exposure::warn(&server.settings);
+    local::warn(&server.settings);
     fabric::warn(&server.settings);
     if let Some(native) = native {
         ports::warn(native, &server.settings, cpus);
@@ -265,7 +273,7 @@ fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
         "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} \
-         shared{}{}{}",
+         shared{}{}{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,
@@ -282,6 +290,10 @@ fn beside(settings: &Settings) -> String {
         match beside.fabric_bytes {
             0 => String::new(),
             bytes => format!(", {} for the fabric", size::text(bytes)),
+        },
+        match beside.local_bytes {
+            0 => String::new(),
+            bytes => format!(", {} for readers", size::text(bytes)),
         },
     )
 }

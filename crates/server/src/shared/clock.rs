@@ -51,6 +51,12 @@ pub(crate) fn monotonic_us() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1000)
 }
 
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
 /// Whole seconds of a time in milliseconds.
 #[inline]
 pub fn seconds(now_ms: u64) -> u32 {

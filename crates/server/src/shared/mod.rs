@@ -17,6 +17,7 @@ pub use acceptor::{AcceptorCounters, AcceptorNumbers};
 pub use server::{Baseline, Server};
 
 use crate::configuration::Settings;
+use crate::control::local::LocalShared;
 use crate::native::NativeShared;
 use crate::native::fabric::FabricShared;
 use crate::telemetry::hot::HotKeys;
@@ -55,6 +56,8 @@ pub struct Shared {
     pub udp: Option<UdpShared>,
     /// The fabric, if there is one.
     pub fabric: Option<FabricShared>,
+    /// Readers on the same host, if there may be some.
+    pub local: Option<LocalShared>,
     /// The wakers of the workers.
     pub wakers: Arc<[Waker]>,
     /// The requests that a connection may have in one turn.
@@ -99,6 +102,7 @@ impl Shared {
             connection_table: ConnectionTable::new(threads, per_worker),
             native,
             fabric: None,
+            local: None,
             udp: settings.udp.as_ref().map(|_| UdpShared::new(threads)),
             wakers,
             turn_requests_max: settings.turn_requests_max,

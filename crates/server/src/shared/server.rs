@@ -99,7 +99,7 @@ impl Server {
         })
     }
 
-    /// Returns the sums over workers, with what the kernel has answered.
+    /// Returns the sums over workers, with what the kernel has answered and readers have read.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for counters in &self.shared.counters {
@@ -107,6 +107,9 @@ impl Server {
         }
         if let Some(kernel_get) = &self.kernel_get {
             kernel_get.add_to(&mut totals);
+        }
+        if let Some(local) = &self.shared.local {
+            local.add_to(&mut totals);
         }
         totals
     }

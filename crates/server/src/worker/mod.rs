@@ -212,12 +212,15 @@ impl<P: Streams> Worker<P> {
         count
     }
 
-    /// Returns the longest wait. While the program in the kernel answers GETs, the owner of a partition
-    /// regularly collects its notes.
+    /// Returns the longest wait. While the program in the kernel answers GETs, or others on this host read,
+    /// the owner of a partition regularly collects their notes.
     fn wait_ms_max(&self) -> u16 {
         match &self.server.kernel_get {
             Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
-            _ => WAIT_MS_MAX,
+            _ => match &self.server.shared.local {
+                Some(local) if local.is_busy() => MAINTAIN_INTERVAL_MS as u16,
+                _ => WAIT_MS_MAX,
+            },
         }
     }
 
@@ -240,6 +243,7 @@ impl<P: Streams> Worker<P> {
         let busy = self.serve_udp()? || queued || self.has_posts || more;
         let count = self.wait(busy, rest)?;
         let now_ms = self.clock.now_ms();
+        self.begin_second(now_ms);
         let latency = &self.server.shared.latency[self.number];
         self.round_began = latency.begin(Transport::Stream, now_ms, self.counters());
         let begun = self.begin_round(now_ms);

@@ -31,6 +31,18 @@ impl<P: Streams> Worker<P> {
         self.counters().cpu_ns.add(spent_ns - self.counters().cpu_ns.get());
     }
 
+    /// Tells readers on this host of a new second before this worker acts in it. What is due in it, such as
+    /// a flush, is done before.
+    #[inline]
+    pub(super) fn begin_second(&mut self, now_ms: u64) {
+        if let Some(local) = &self.server.shared.local
+            && local.header.now_s() < seconds(now_ms)
+        {
+            self.engine.maintain(seconds(now_ms));
+            local.header.advance(seconds(now_ms));
+        }
+    }
+
     fn close_stalled(&mut self, now_ms: u64) {
         if self.queues.count(Kind::Waiting) > 0 {
             self.close_where(

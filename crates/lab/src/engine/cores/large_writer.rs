@@ -10,8 +10,8 @@ use super::threads::{Pair, meet};
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::{bytes, config_of};
+use crate::harness::popularity::Random;
 use crate::harness::system;
-use crate::popularity::Random;
 use crate::results::measurement::Measurement;
 
 const CASE: &str = "writer of 16/64 beside one of 64 KiB";

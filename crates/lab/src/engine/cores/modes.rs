@@ -8,7 +8,7 @@ use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::config_of;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 const OPERATIONS: usize = 2 << 20;

@@ -10,7 +10,7 @@ use super::threads::{Draw, Span};
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::config_of;
-use crate::popularity::Popularity;
+use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 /// Operations for each core.

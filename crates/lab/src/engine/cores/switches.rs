@@ -12,8 +12,8 @@ use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::config_of;
+use crate::harness::popularity::Popularity;
 use crate::harness::system;
-use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
 const ITEMS: u64 = 1 << 20;

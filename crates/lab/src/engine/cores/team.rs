@@ -8,7 +8,7 @@ use micanite_engine::{Access, Cache, Config, Route, Worker};
 use super::threads::{Draw, Span, alone, run_members};
 use crate::Result;
 use crate::engine::contenders::{SET, bytes, run_worker};
-use crate::popularity::Random;
+use crate::harness::popularity::Random;
 
 /// A cache with a worker for each core.
 pub(crate) struct Team {
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
     use crate::engine::contenders::config_of;
-    use crate::popularity::Popularity;
+    use crate::harness::popularity::Popularity;
 
     const ITEMS: u64 = 1 << 12;
 

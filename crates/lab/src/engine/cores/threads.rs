@@ -8,8 +8,8 @@ use micanite_engine::{Cache, Config, Route, Worker};
 
 use crate::Result;
 use crate::engine::contenders::{Done, SET, bytes, run_worker};
+use crate::harness::popularity::{Popularity, Random};
 use crate::harness::system;
-use crate::popularity::{Popularity, Random};
 
 /// Operations between two looks at the clock.
 const STEP: usize = 4096;

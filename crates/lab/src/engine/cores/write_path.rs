@@ -18,8 +18,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::{Done, SET, config_of, run_worker};
+use crate::harness::popularity::{Popularity, Random};
 use crate::harness::system;
-use crate::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
 
 const PIPELINE: usize = 32;

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::engine::plain::gets_per_second;
 use crate::harness::peers::Binaries;
+use crate::harness::popularity::Popularity;
 use crate::harness::servers::{Program, Server, Transport};
-use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 use crate::{Common, Result};
 

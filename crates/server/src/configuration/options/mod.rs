@@ -19,7 +19,8 @@ use value::Declaration;
 pub use value::{Kind, Value};
 
 use crate::limits::{
-    CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, THREADS_MAX, TURN_REQUESTS_MAX,
+    CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, LOCAL_CLIENTS_MAX, THREADS_MAX,
+    TURN_REQUESTS_MAX,
 };
 
 pub(super) const ITEM_BYTES_MAX: usize = 1 << 30;
@@ -226,6 +227,15 @@ options! {
         /// Above this load of a core that answers in the kernel, in percent, a further core takes over a
         /// part, and below it idle cores stay idle; 0: never
         kernel_get_spread = number("PERCENT", 0, 99).default("0");
+    }
+    ("Readers on the same host", "local") {
+        /// Let processes on the same host read items without the server, by local://PATH: a Unix socket,
+        /// where they attach; or none. They can read all of the memory; docs/local.md
+        local = of(Kind::Path, "PATH").key("path").common();
+        /// Permission bits of that socket, in octal
+        local_mode = of(Kind::Text, "MODE").default("0600");
+        /// Such processes at the same time
+        local_clients = number("N", 1, LOCAL_CLIENTS_MAX).default("256");
     }
     ("One-sided reads", "fabric") {
         /// Serve clients over libfabric, which read cached items by themselves: net;ofi_rxm,IP:PORT,

@@ -197,6 +197,11 @@ impl Recorder {
         if server.kernel_get.as_ref().is_some_and(|state| state.program().is_some()) {
             text.push_str("meanwhile the kernel answers no GETs (--kernel-get): they would be missing\n");
         }
+        if server.shared.local.is_some() {
+            text.push_str(
+                "gets of readers on this host (--local) are missing: the server does not see them\n",
+            );
+        }
         Ok(text)
     }
 

@@ -6,6 +6,7 @@ mod engine;
 mod fabric;
 mod kernel;
 mod latency;
+mod local;
 mod native;
 mod process;
 mod recorder;
@@ -29,6 +30,7 @@ pub(super) fn metrics(state: &State) -> String {
         native::write(&server.shared, &mut to);
         udp::write(&server.shared, &mut to);
         kernel::write(server, &mut to);
+        local::write(&server.shared, &mut to);
         fabric::write(server, &mut to);
         recorder::write(&server.shared, &mut to);
     }

@@ -1,6 +1,8 @@
 //! Starts with `--kernel-get`: memory that a program in the kernel reads, the cache in it, and the
 //! program. Where that cannot be had the server says why, and serves as ever.
 
+pub(super) mod pins;
+
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

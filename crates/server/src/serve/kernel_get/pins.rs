@@ -8,13 +8,13 @@ use std::path::Path;
 use micanite_kernel::ImageMaps;
 use micanite_memory::hold::holder;
 
-use super::Failure;
 use crate::configuration::Settings;
 use crate::control::restart::{Trial, place};
+use crate::serve::Failure;
 
 /// Locks the directory that the settings name, if they name one. `held` are the previous program's locks; the
 /// new one is added to them.
-pub(super) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Failure> {
+pub(in crate::serve) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Failure> {
     let Some(directory) = directory(settings) else {
         return Ok(());
     };
@@ -35,7 +35,7 @@ pub(super) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Fail
 
 /// Refuses a restart after which the directory could not be worked in, or what is stored would not be what
 /// is pinned there.
-pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure> {
+pub(in crate::serve) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure> {
     let Some(directory) = directory(settings) else {
         return Ok(());
     };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use micanite_client::{Completion, Error, FabricLink, FabricOptions, FabricUrl, Operation, SubmitError};
 use nix::sys::epoll::Epoll;
 
-use super::client::ClientLink;
+use super::ClientLink;
 use crate::address::Endpoint;
 use crate::plan::Plan;
 use crate::report::FabricTally;

@@ -1,5 +1,8 @@
 //! Connections by the client library.
 
+mod fabric;
+mod local;
+
 use std::collections::VecDeque;
 use std::io;
 
@@ -7,12 +10,14 @@ use micanite_client::{Completion, Opcode, Operation, Outcome, SubmitError};
 use micanite_workload::KEY_BYTES_MAX;
 use nix::sys::epoll::Epoll;
 
-use super::in_flight::Pending;
-use super::reply::Checks;
-use super::slots::Window;
-use super::{Connection, Stamp};
 use crate::run::clock::Clock;
 use crate::run::recorder::{Kind, Recorder};
+use crate::target::in_flight::Pending;
+use crate::target::reply::Checks;
+use crate::target::slots::Window;
+use crate::target::{Connection, Stamp};
+pub(crate) use fabric::open_fabric;
+pub(crate) use local::open_local;
 
 /// The clock is read again after so many completions.
 const COMPLETIONS_PER_LOOK: u32 = 32;

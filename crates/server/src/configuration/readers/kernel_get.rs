@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use micanite_net::bypass::PortName;
 use micanite_net::xdp::{Interface, Mode};
 
-use super::{Options, Settings, UsageError};
+use crate::configuration::{Options, Settings, UsageError};
 
 /// More than these are a mistake.
 const INTERFACES_MAX: usize = 32;
@@ -23,7 +23,7 @@ pub struct KernelGetSettings {
 }
 
 /// Checks them. The other settings are complete.
-pub(super) fn kernel_get(
+pub(in crate::configuration) fn kernel_get(
     options: &Options,
     settings: &Settings,
 ) -> Result<Option<KernelGetSettings>, UsageError> {

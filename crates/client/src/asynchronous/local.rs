@@ -1,0 +1,119 @@
+//! A server on the same host, for tokio. Gets that the server's memory answers do not wait at all. All else
+//! goes over the link's stream, one request at a time, on a thread that may block.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::Owned;
+use crate::client::{Answer, Value};
+use crate::error::Error;
+use crate::local::{LocalLink, Look, Reading, Writes, has_key_length};
+use crate::operation::{Opcode, Operation, Outcome};
+
+/// Handle of a link. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct LocalHandle {
+    /// The mapped memory; `None` after the server's end, until the link has attached anew.
+    reading: Arc<Mutex<Option<Reading>>>,
+    writes: Arc<Writes>,
+    /// Whoever waits for it gets it in turn, so that a get that waits for a write comes after it.
+    link: Arc<tokio::sync::Mutex<LocalLink>>,
+}
+
+/// A write on its way, until it is dropped.
+struct Writing {
+    writes: Arc<Writes>,
+    hash: u64,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.writes.end(self.hash);
+    }
+}
+
+impl LocalHandle {
+    pub fn new(mut link: LocalLink) -> Self {
+        let reading = link.take_reading();
+        let writes = Arc::clone(link.writes());
+        Self { reading: Arc::new(Mutex::new(reading)), writes, link: Arc::new(tokio::sync::Mutex::new(link)) }
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Option<Reading>> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes an operation.
+    pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
+        if is_plain && let Some(value) = self.look(operation.key) {
+            let outcome = if value.is_some() { Outcome::Ok } else { Outcome::NotFound };
+            return Ok(Answer { outcome, number: 0, value: value.unwrap_or_default(), resent: false });
+        }
+        let is_write = !matches!(operation.opcode, Opcode::Get | Opcode::Noop);
+        let link = Arc::clone(&self.link).lock_owned().await;
+        // The request is sent even if the caller loses interest: gets of the key wait for its end.
+        let writing = is_write.then(|| {
+            let hash = self.reading().as_ref().map_or(0, |reading| reading.hash(operation.key));
+            self.writes.begin(hash);
+            Writing { writes: Arc::clone(&self.writes), hash }
+        });
+        let (handle, operation) = (self.clone(), Owned::of(operation));
+        let call = move || {
+            let answer = handle.call_link(link, &operation.borrow());
+            drop(writing);
+            answer
+        };
+        let called = tokio::task::spawn_blocking(call).await;
+        called.map_err(|error| Error::Io(io::Error::other(error)))?
+    }
+
+    fn call_link(
+        &self,
+        mut link: OwnedMutexGuard<LocalLink>,
+        operation: &Operation<'_>,
+    ) -> Result<Answer, Error> {
+        let answer = link.call(operation);
+        if let Some(reading) = link.take_reading() {
+            *self.reading() = Some(reading);
+        }
+        answer
+    }
+
+    /// Gets the values of many keys.
+    pub async fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push(match self.look(key) {
+                Some(value) => value,
+                None => {
+                    let answer = self.call(&Operation::get(key)).await?;
+                    (answer.outcome == Outcome::Ok).then_some(answer.value)
+                }
+            });
+        }
+        Ok(values)
+    }
+
+    /// Looks a key up in the memory. `None`: the server has to be asked.
+    fn look(&self, key: &[u8]) -> Option<Option<Value>> {
+        let mut guard = self.reading();
+        let reading = guard.as_mut()?;
+        let hash = reading.hash(key);
+        if !has_key_length(key) || self.writes.may_hold(hash) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        match reading.get(hash, key, &mut bytes) {
+            Look::Found { flags } => Some(Some(Value { bytes, flags, cas: None })),
+            Look::Missing => Some(None),
+            Look::Ask => None,
+            Look::Gone => {
+                *guard = None;
+                None
+            }
+        }
+    }
+}

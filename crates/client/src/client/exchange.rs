@@ -1,0 +1,93 @@
+//! Concurrent operations over links that submit and poll, until all have ended.
+
+use super::{Answer, batch::answer};
+use crate::driver::SubmitError;
+use crate::error::Error;
+use crate::fabric::FabricLink;
+use crate::local::LocalLink;
+use crate::operation::{Completion, Operation};
+use std::io;
+
+/// A link with operations in flight.
+pub(super) trait Exchange {
+    fn now_ns(&self) -> u64;
+    fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError>;
+    fn poll(&mut self, now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize>;
+    fn wait(&mut self, at_most_ns: u64) -> io::Result<()>;
+    /// Returns the error for an operation that was not taken.
+    fn refused(&self, key: &[u8], error: SubmitError) -> Error;
+    /// Names the server in an error.
+    fn named(&self, key: &[u8], error: Error) -> Error;
+}
+
+macro_rules! exchange {
+    ($link:ty) => {
+        impl Exchange for $link {
+            fn now_ns(&self) -> u64 {
+                self.now_ns()
+            }
+
+            fn submit(
+                &mut self,
+                now_ns: u64,
+                operation: &Operation<'_>,
+                token: u64,
+            ) -> Result<(), SubmitError> {
+                self.submit(now_ns, operation, token)
+            }
+
+            fn poll(&mut self, now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+                self.poll(now_ns, sink)
+            }
+
+            fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
+                self.wait(at_most_ns)
+            }
+
+            fn refused(&self, key: &[u8], error: SubmitError) -> Error {
+                self.refused(key, error)
+            }
+
+            fn named(&self, key: &[u8], error: Error) -> Error {
+                self.named(key, error)
+            }
+        }
+    };
+}
+
+exchange!(FabricLink);
+exchange!(LocalLink);
+
+/// Executes a batch.
+pub(super) fn exchange(
+    link: &mut impl Exchange,
+    operations: &[Operation<'_>],
+    answers: &mut [Option<Result<Answer, Error>>],
+) -> io::Result<()> {
+    let (mut next, mut in_flight) = (0, 0_usize);
+    while next < operations.len() || in_flight > 0 {
+        let now_ns = link.now_ns();
+        while let Some(operation) = operations.get(next) {
+            match link.submit(now_ns, operation, next as u64) {
+                Ok(()) => in_flight += 1,
+                Err(SubmitError::Full) => break,
+                Err(error) => answers[next] = Some(Err(link.refused(operation.key, error))),
+            }
+            next += 1;
+        }
+        let ended = link.poll(now_ns, |completion| {
+            in_flight -= 1;
+            answers[completion.token as usize] = Some(answer(&completion));
+        })?;
+        if ended == 0 && (in_flight > 0 || next < operations.len()) {
+            link.wait(u64::MAX)?;
+        }
+    }
+    for (place, operation) in answers.iter_mut().zip(operations) {
+        *place = match place.take() {
+            Some(Err(error)) => Some(Err(link.named(operation.key, error))),
+            other => other,
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The hello, and the descriptors that it brings.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use micanite_engine::ImageReader;
+use micanite_local::header::Header;
+use micanite_local::hello::{self, Answer, DESCRIPTORS_MAX, REPLY_BYTES, REPLY_DESCRIPTORS};
+use micanite_local::notes::{NOTES_BYTES, NoteWriter};
+use micanite_memory::{ForkMark, Region};
+use micanite_net::receive_with_descriptors;
+use std::io::Write;
+
+use super::LocalUrl;
+use super::reading::Reading;
+use super::stream::RequestStream;
+use crate::error::Error;
+
+/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for each answer.
+pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, RequestStream), Error> {
+    let server = || url.to_string();
+    let (user, password) = match url.login() {
+        Some((user, password)) => (user.as_bytes(), password.as_bytes()),
+        None => (&b""[..], &b""[..]),
+    };
+    let hello = hello::request(user, password).ok_or_else(|| Error::Login { server: server() })?;
+    let silent = |_: io::Error| Error::Unreachable { server: server() };
+    let mut socket = UnixStream::connect(url.path()).map_err(silent)?;
+    socket.set_read_timeout(Some(deadline))?;
+    socket.set_write_timeout(Some(deadline))?;
+    socket.write_all(&hello).map_err(silent)?;
+    let mut reply = [0; REPLY_BYTES];
+    let mut first = receive_all(&socket, &mut reply).map_err(silent)?.into_iter();
+    let (answer, count) = hello::parse_reply(&reply)
+        .ok_or_else(|| Error::Local { server: server(), reason: "it is no server of local://".to_owned() })?;
+    match answer {
+        Answer::Welcome => {}
+        Answer::Login => return Err(Error::Login { server: server() }),
+        Answer::Full => return Err(Error::ServerFull { server: server() }),
+        Answer::Refused => {
+            let reason = "the server speaks another version, or has no descriptors left".to_owned();
+            return Err(Error::Local { server: server(), reason });
+        }
+    }
+    let (Some(header), Some(notes), Some(stream), REPLY_DESCRIPTORS) =
+        (first.next(), first.next(), first.next(), REPLY_DESCRIPTORS)
+    else {
+        return Err(Error::Local { server: server(), reason: "descriptors are missing".to_owned() });
+    };
+    let mut partitions: Vec<OwnedFd> = Vec::new();
+    while partitions.len() < count {
+        let part = receive_all(&socket, &mut [0]).map_err(silent)?;
+        if part.is_empty() || part.len() > DESCRIPTORS_MAX {
+            return Err(Error::Local { server: server(), reason: "descriptors are missing".to_owned() });
+        }
+        partitions.extend(part);
+    }
+    let header = Header::open(header)?;
+    let about = header.about();
+    // Partitions of an unknown kind are left to the server.
+    let image = ImageReader::open(partitions, about.value_bytes_max, about.namespace_delimiter).ok();
+    let notes = NoteWriter::new(Region::descriptor(notes, NOTES_BYTES)?);
+    let reading = Reading::new(socket, header, notes, image, ForkMark::new()?);
+    let mut stream = RequestStream::new(UnixStream::from(stream))?;
+    if let Some((user, password)) = url.login() {
+        stream.log_in(user, password, deadline).map_err(|_| Error::Login { server: server() })?;
+    }
+    Ok((reading, stream))
+}
+
+/// Receives as many bytes as fit, and the descriptors beside them.
+fn receive_all(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
+    let (mut done, mut taken) = (0, Vec::new());
+    while done < bytes.len() {
+        let (count, descriptors) = receive_with_descriptors(socket, &mut bytes[done..])?;
+        taken.extend(descriptors);
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        done += count;
+    }
+    Ok(taken)
+}

@@ -1,0 +1,62 @@
+//! Operations that have ended and are not delivered.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::operation::{Completion, Opcode, Outcome};
+
+/// An operation that has ended.
+#[derive(Debug)]
+struct Ended {
+    token: u64,
+    opcode: Opcode,
+    outcome: Outcome,
+    is_local: bool,
+    flags: u32,
+    cas: Option<u64>,
+    number: u64,
+    /// Its value among all values.
+    value: Range<usize>,
+}
+
+/// Operations in the order of their ends.
+#[derive(Debug, Default)]
+pub(super) struct EndedList {
+    list: VecDeque<Ended>,
+    values: Vec<u8>,
+}
+
+impl EndedList {
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Keeps a completion.
+    pub fn keep(&mut self, of: &Completion<'_>) {
+        let start = self.values.len();
+        self.values.extend_from_slice(of.value);
+        self.list.push_back(Ended {
+            token: of.token,
+            opcode: of.opcode,
+            outcome: of.outcome,
+            is_local: of.one_sided,
+            flags: of.flags,
+            cas: of.cas,
+            number: of.number,
+            value: start..self.values.len(),
+        });
+    }
+
+    /// Passes all of them on. Returns their number.
+    pub fn deliver(&mut self, mut sink: impl FnMut(Completion<'_>)) -> usize {
+        let count = self.list.len();
+        for ended in self.list.drain(..) {
+            let base = Completion::without_reply(ended.token, ended.opcode, ended.outcome);
+            let (flags, cas, number) = (ended.flags, ended.cas, ended.number);
+            let value = &self.values[ended.value];
+            sink(Completion { flags, cas, number, value, one_sided: ended.is_local, ..base });
+        }
+        self.values.clear();
+        count
+    }
+}

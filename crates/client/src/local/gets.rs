@@ -1,0 +1,149 @@
+//! Gets of a link: into buffers of the caller, from the memory where it answers.
+
+use micanite_engine::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
+
+use super::link::LocalLink;
+use super::reading::Look;
+use crate::error::Error;
+use crate::operation::{Operation, Outcome};
+
+/// Times that a get attaches anew before it gives up.
+const ATTEMPTS_MAX: u32 = 2;
+
+impl LocalLink {
+    /// Gets the value of a key into a buffer, whose contents it replaces. Returns the item's flags; `None` if
+    /// there is no such item. Waits for this link's own writes of the key.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    #[inline]
+    pub fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<u32>, Error> {
+        match self.look(key, value) {
+            Look::Found { flags } => Ok(Some(flags)),
+            Look::Missing => Ok(None),
+            Look::Ask | Look::Gone => self.ask(key, value),
+        }
+    }
+
+    /// Gets the value of a key like [`Self::get`], if the server's memory answers. `None`: the server has to
+    /// be asked, which [`Self::get`] does.
+    #[inline]
+    pub fn get_in_memory(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<Option<u32>> {
+        match self.look(key, value) {
+            Look::Found { flags } => Some(Some(flags)),
+            Look::Missing => Some(None),
+            Look::Ask | Look::Gone => None,
+        }
+    }
+
+    /// Gets the values of many keys, whose memory is prefetched in batches. `take` gets the number of each
+    /// key and, if there is an item, its value and flags: those that the memory answers first.
+    ///
+    /// # Errors
+    /// The first error of any get; `take` has had some results then.
+    pub fn get_many(
+        &mut self,
+        keys: &[&[u8]],
+        mut take: impl FnMut(usize, Option<(&[u8], u32)>),
+    ) -> Result<(), Error> {
+        let mut value = std::mem::take(&mut self.value);
+        let result = (0..keys.len()).step_by(BATCH_REQUESTS_MAX).try_for_each(|first| {
+            let part = &keys[first..keys.len().min(first + BATCH_REQUESTS_MAX)];
+            self.get_part(part, &mut value, |index, found| take(first + index, found))
+        });
+        self.value = value;
+        result
+    }
+
+    fn get_part(
+        &mut self,
+        keys: &[&[u8]],
+        value: &mut Vec<u8>,
+        mut take: impl FnMut(usize, Option<(&[u8], u32)>),
+    ) -> Result<(), Error> {
+        let mut ask = u64::MAX;
+        if let Some(reading) = &mut self.reading {
+            let mut hashed = [(0, &[][..]); BATCH_REQUESTS_MAX];
+            for (place, key) in hashed.iter_mut().zip(keys) {
+                *place = (reading.hash(key), *key);
+            }
+            let (writes, counters) = (&self.writes, &mut self.counters);
+            // What was read counts only if the server lives in the end, so it is checked before as well: a
+            // server that dies in between leaves results that were true while it lived.
+            let is_valid = reading.is_valid();
+            if is_valid {
+                ask = 0;
+                reading.get_batch(&hashed[..keys.len()], value, |index, look, bytes| match look {
+                    _ if !has_key_length(keys[index]) || writes.may_hold(hashed[index].0) => {
+                        ask |= 1 << index
+                    }
+                    Look::Found { flags } => {
+                        counters.hits += 1;
+                        take(index, Some((bytes, flags)));
+                    }
+                    Look::Missing => {
+                        counters.misses += 1;
+                        take(index, None);
+                    }
+                    Look::Ask | Look::Gone => ask |= 1 << index,
+                });
+            }
+        }
+        for (index, key) in keys.iter().enumerate().filter(|(index, _)| ask >> index & 1 == 1) {
+            let flags = self.get(key, value)?;
+            take(index, flags.map(|flags| (&value[..], flags)));
+        }
+        Ok(())
+    }
+
+    /// Looks into the memory.
+    #[inline]
+    pub(super) fn look(&mut self, key: &[u8], value: &mut Vec<u8>) -> Look {
+        let Some(reading) = &mut self.reading else {
+            return Look::Ask;
+        };
+        let hash = reading.hash(key);
+        if !has_key_length(key) || self.writes.may_hold(hash) {
+            return Look::Ask;
+        }
+        let look = reading.get(hash, key, value);
+        match look {
+            Look::Found { .. } => self.counters.hits += 1,
+            Look::Missing => self.counters.misses += 1,
+            Look::Ask | Look::Gone => {}
+        }
+        look
+    }
+
+    /// Asks the server for a key, after a new attachment if there is none.
+    #[cold]
+    fn ask(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<u32>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            if self.ensure_attached()? {
+                match self.look(key, value) {
+                    Look::Found { flags } => return Ok(Some(flags)),
+                    Look::Missing => return Ok(None),
+                    Look::Ask => {}
+                    Look::Gone => continue,
+                }
+            }
+            match self.call(&Operation::get(key)) {
+                Ok(answer) if answer.outcome == Outcome::Ok => {
+                    *value = answer.value.bytes;
+                    return Ok(Some(answer.value.flags));
+                }
+                Ok(_) => return Ok(None),
+                // A get may be repeated.
+                Err(Error::OutcomeUnknown) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.unreachable())
+    }
+}
+
+/// Returns whether a key has a length that keys have.
+#[inline]
+pub(crate) fn has_key_length(key: &[u8]) -> bool {
+    (1..=KEY_BYTES_MAX).contains(&key.len())
+}

@@ -1,0 +1,313 @@
+//! A link to a server on the same host: gets that the memory answers end at once, all else goes over the
+//! stream.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::attach::attach;
+use super::ended::EndedList;
+use super::gets::has_key_length;
+use super::reading::{Look, Reading};
+use super::stream::{RequestStream, Writes};
+use super::{LocalCounters, LocalUrl};
+use crate::client::{Answer, answer};
+use crate::driver::SubmitError;
+use crate::error::Error;
+use crate::operation::{Completion, Opcode, Operation, Outcome};
+use crate::options::Options;
+
+/// First pause after an attempt to attach that failed; each further one is twice as long, up to
+/// [`Options::dead_for_ns`].
+const BACKOFF_NS_MIN: u64 = 10_000_000;
+/// Token of [`LocalLink::call`].
+const CALL: u64 = u64::MAX;
+
+/// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
+/// the parent had on its way is the parent's.
+#[derive(Debug)]
+pub struct LocalLink {
+    url: LocalUrl,
+    deadline_ns: u64,
+    backoff_ns_max: u64,
+    pub(super) reading: Option<Reading>,
+    pub(super) stream: Option<RequestStream>,
+    pub(super) writes: Arc<Writes>,
+    ended: EndedList,
+    /// Buffer of one value.
+    pub(super) value: Vec<u8>,
+    clock: Instant,
+    /// No attempt to attach before this time.
+    retry_at_ns: u64,
+    backoff_ns: u64,
+    pub(super) counters: LocalCounters,
+}
+
+impl LocalLink {
+    /// Attaches to a server. Of the options, `deadline_ns` and `dead_for_ns` count.
+    ///
+    /// # Errors
+    /// The server does not answer, or refuses.
+    pub fn connect(url: &LocalUrl, options: &Options) -> Result<Self, Error> {
+        let mut link = Self {
+            url: url.clone(),
+            deadline_ns: options.deadline_ns.max(1_000_000),
+            backoff_ns_max: options.dead_for_ns.max(BACKOFF_NS_MIN),
+            reading: None,
+            stream: None,
+            writes: Arc::default(),
+            ended: EndedList::default(),
+            value: Vec::new(),
+            clock: Instant::now(),
+            retry_at_ns: 0,
+            backoff_ns: BACKOFF_NS_MIN,
+            counters: LocalCounters::default(),
+        };
+        link.attach()?;
+        Ok(link)
+    }
+
+    /// Returns the time of the link.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    /// Returns the counts.
+    pub fn counters(&self) -> &LocalCounters {
+        &self.counters
+    }
+
+    /// Returns whether gets read the server's memory: not if its partitions are of an unknown version.
+    pub fn reads_memory(&self) -> bool {
+        self.reading.as_ref().is_some_and(Reading::reads_memory)
+    }
+
+    /// Executes one operation and waits for its end.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        // Completions of other operations wait here: nobody else takes them meanwhile.
+        let mut others = std::mem::take(&mut self.ended);
+        let mut found = None;
+        let mut is_submitted = false;
+        let result = loop {
+            if !is_submitted {
+                match self.submit(self.now_ns(), operation, CALL) {
+                    Ok(()) => is_submitted = true,
+                    // Room comes with replies.
+                    Err(SubmitError::Full) => {}
+                    Err(error) => break Err(self.refused(operation.key, error)),
+                }
+            }
+            let mut take = |ended: Completion<'_>| match ended.token {
+                CALL => found = Some(answer(&ended)),
+                _ => others.keep(&ended),
+            };
+            match self.poll(self.now_ns(), &mut take) {
+                Ok(0) => self.wait(u64::MAX)?,
+                Ok(_) => {}
+                Err(error) => break Err(error.into()),
+            }
+            if let Some(answer) = found.take() {
+                break answer;
+            }
+        };
+        self.ended = others;
+        result.map_err(|error| self.named(operation.key, error))
+    }
+
+    /// Submits an operation, which ends with [`Self::poll`]. A get ends at once if the memory answers it.
+    ///
+    /// # Errors
+    /// The key is bad, there is no room for another operation, or the server is gone.
+    pub fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
+        if operation.opcode != Opcode::Noop && !has_key_length(operation.key) {
+            return Err(SubmitError::BadKey);
+        }
+        let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
+        if self.ensure_attached().is_err() {
+            return Err(SubmitError::ServerDown { server: 0 });
+        }
+        if is_plain && token != CALL {
+            let mut value = std::mem::take(&mut self.value);
+            let look = self.look(operation.key, &mut value);
+            let outcome = match look {
+                Look::Found { .. } => Some(Outcome::Ok),
+                Look::Missing => Some(Outcome::NotFound),
+                Look::Ask | Look::Gone => None,
+            };
+            if let Some(outcome) = outcome {
+                let flags = if let Look::Found { flags } = look { flags } else { 0 };
+                let found = if outcome == Outcome::Ok { &value[..] } else { &[] };
+                let base = Completion::without_reply(token, Opcode::Get, outcome);
+                self.ended.keep(&Completion { flags, value: found, one_sided: true, ..base });
+            }
+            self.value = value;
+            if outcome.is_some() {
+                return Ok(());
+            }
+            if look == Look::Gone && self.ensure_attached().is_err() {
+                return Err(SubmitError::ServerDown { server: 0 });
+            }
+        }
+        match is_plain {
+            true => self.counters.asked += 1,
+            false => self.counters.requests += 1,
+        }
+        let hash = self.reading.as_ref().map_or(0, |reading| reading.hash(operation.key));
+        // The server may have closed it, such as an idle one: nothing is lost yet.
+        if self.stream.as_ref().is_none_or(|stream| stream.in_flight() == 0 && stream.is_closed()) {
+            self.detach(Outcome::Unknown, |_, _, _| {});
+            self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
+        }
+        let Some(stream) = &mut self.stream else {
+            return Err(SubmitError::ServerDown { server: 0 });
+        };
+        if stream.is_full() {
+            return Err(SubmitError::Full);
+        }
+        match stream.submit(operation, (hash, token, now_ns), &self.writes) {
+            true => Ok(()),
+            false => Err(SubmitError::BadKey),
+        }
+    }
+
+    /// Sends what was submitted, receives what has come, and passes all operations that have ended on.
+    /// Returns their number.
+    ///
+    /// # Errors
+    /// None today; a server that is gone ends its operations.
+    pub fn poll(&mut self, now_ns: u64, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        let mut count = self.ended.deliver(&mut sink);
+        let Some(stream) = &mut self.stream else {
+            return Ok(count);
+        };
+        // The rest of a request that was refused at its beginning still has to leave.
+        if stream.in_flight() == 0 && !stream.has_unsent() {
+            return Ok(count);
+        }
+        let received = stream.flush().and_then(|()| stream.receive(&self.writes, &mut sink));
+        let outcome = match received {
+            Ok(ended) => {
+                count += ended;
+                let is_late = stream.oldest_ns().is_some_and(|at_ns| at_ns + self.deadline_ns <= now_ns);
+                is_late.then_some(Outcome::TimedOut)
+            }
+            Err(_) => Some(Outcome::Unknown),
+        };
+        if let Some(outcome) = outcome {
+            self.detach(outcome, |token, opcode, outcome| {
+                count += 1;
+                sink(Completion::without_reply(token, opcode, outcome));
+            });
+        }
+        Ok(count)
+    }
+
+    /// Waits until [`Self::poll`] has something to do, at most `at_most_ns`.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
+        let (Some(stream), true) = (&self.stream, self.ended.is_empty()) else {
+            return Ok(());
+        };
+        let now_ns = self.now_ns();
+        let due_ns = stream.oldest_ns().map_or(u64::MAX, |at_ns| at_ns.saturating_add(self.deadline_ns));
+        let wait_ns = at_most_ns.min(due_ns.saturating_sub(now_ns));
+        let mut events = PollFlags::POLLIN;
+        events.set(PollFlags::POLLOUT, stream.has_unsent());
+        let wait_ms = wait_ns.div_ceil(1_000_000).min(60_000) as u16;
+        match poll(&mut [PollFd::new(stream.as_fd(), events)], PollTimeout::from(wait_ms)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the error for an operation that was not taken.
+    pub(crate) fn refused(&self, _key: &[u8], error: SubmitError) -> Error {
+        match error {
+            SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
+            SubmitError::ServerDown { .. } => self.unreachable(),
+            SubmitError::Full => Error::Refused,
+        }
+    }
+
+    /// Names the server in an error.
+    pub(crate) fn named(&self, _key: &[u8], error: Error) -> Error {
+        match error {
+            Error::TimedOut { .. } => Error::TimedOut { server: self.url.to_string() },
+            Error::Unreachable { .. } => self.unreachable(),
+            Error::TooLarge { .. } => Error::TooLarge { limit_bytes: None },
+            other => other,
+        }
+    }
+
+    pub(super) fn unreachable(&self) -> Error {
+        Error::Unreachable { server: self.url.to_string() }
+    }
+
+    /// Attaches if there is no attachment, if the server of the present one has died, or after a fork.
+    /// Returns whether it attached just now.
+    pub(super) fn ensure_attached(&mut self) -> Result<bool, Error> {
+        let is_valid = match (&self.reading, &self.stream) {
+            (Some(reading), Some(_)) => reading.is_valid(),
+            (None, Some(stream)) => stream.in_flight() > 0 || !stream.is_closed(),
+            (_, None) => false,
+        };
+        if is_valid {
+            return Ok(false);
+        }
+        let mut lost = Vec::new();
+        self.detach(Outcome::Unknown, |token, opcode, outcome| {
+            lost.push(Completion::without_reply(token, opcode, outcome));
+        });
+        lost.iter().for_each(|ended| self.ended.keep(ended));
+        if self.now_ns() < self.retry_at_ns {
+            return Err(self.unreachable());
+        }
+        self.attach()?;
+        Ok(true)
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        match attach(&self.url, Duration::from_nanos(self.deadline_ns)) {
+            Ok((reading, stream)) => {
+                (self.reading, self.stream) = (Some(reading), Some(stream));
+                (self.backoff_ns, self.retry_at_ns) = (BACKOFF_NS_MIN, 0);
+                self.counters.attached += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.retry_at_ns = self.now_ns() + self.backoff_ns;
+                self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the attachment go, and ends what is on its way.
+    fn detach(&mut self, outcome: Outcome, take: impl FnMut(u64, Opcode, Outcome)) {
+        self.reading = None;
+        if let Some(stream) = self.stream.take() {
+            stream.give_up(outcome, &self.writes, take);
+        }
+    }
+
+    /// Hands the mapped memory to somebody else, who reads it for this link: from now on all gets go over
+    /// the stream. `None` if it was handed over since the last attachment.
+    #[cfg(feature = "async")]
+    pub(crate) fn take_reading(&mut self) -> Option<Reading> {
+        self.reading.take()
+    }
+
+    /// Returns the table of writes on their way.
+    #[cfg(feature = "async")]
+    pub(crate) fn writes(&self) -> &Arc<Writes> {
+        &self.writes
+    }
+}

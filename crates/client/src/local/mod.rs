@@ -1,0 +1,44 @@
+//! Servers on the same host, by `local:///PATH`: gets read the server's memory, all else goes over a stream.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `url` | the server's name |
+//! | `attach` | the hello, and the descriptors that it brings |
+//! | `reading` | gets in the mapped memory: the server's life, its second, notes |
+//! | `meta` | memcached's meta commands: requests and replies |
+//! | `stream` | requests on their way, in their order |
+//! | `gets`, `ended` | gets of a link; what waits to be delivered |
+//! | `link` | both joined, with the interface of the other links; attaching anew |
+
+mod attach;
+mod ended;
+mod gets;
+mod link;
+mod meta;
+mod reading;
+mod stream;
+mod url;
+
+#[cfg(feature = "async")]
+pub(crate) use gets::has_key_length;
+pub use link::LocalLink;
+#[cfg(feature = "async")]
+pub(crate) use reading::{Look, Reading};
+#[cfg(feature = "async")]
+pub(crate) use stream::Writes;
+pub use url::LocalUrl;
+
+/// Counts of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalCounters {
+    /// Gets that found an item in the server's memory.
+    pub hits: u64,
+    /// Gets that found none there.
+    pub misses: u64,
+    /// Gets that the memory did not answer: the server was asked.
+    pub asked: u64,
+    /// Other requests.
+    pub requests: u64,
+    /// Times that the client has attached.
+    pub attached: u64,
+}

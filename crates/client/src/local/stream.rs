@@ -1,0 +1,218 @@
+//! Requests on their way over the stream, and their replies, in their order.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nix::sys::socket::{MsgFlags, recv};
+
+use super::meta::{self, Reply};
+use crate::operation::{Completion, Opcode, Operation, Outcome};
+
+/// Bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+/// Places of the table of writes, a power of two.
+const WRITES_PLACES: usize = 256;
+/// Requests on their way.
+const IN_FLIGHT_MAX: usize = 1024;
+/// Unsent bytes from which on no request is taken.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// Writes that are not acknowledged, by parts of their keys' hashes.
+#[derive(Debug)]
+pub(crate) struct Writes(Box<[AtomicU32]>);
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self((0..WRITES_PLACES).map(|_| AtomicU32::new(0)).collect())
+    }
+}
+
+impl Writes {
+    fn place(&self, hash: u64) -> &AtomicU32 {
+        &self.0[hash as usize & (WRITES_PLACES - 1)]
+    }
+
+    /// Returns whether a write of this key may be on its way.
+    #[inline]
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        self.place(hash).load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn begin(&self, hash: u64) {
+        self.place(hash).fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end(&self, hash: u64) {
+        self.place(hash).fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A request that was sent, or waits for room.
+#[derive(Debug)]
+struct Sent {
+    token: u64,
+    opcode: Opcode,
+    /// The hash of the key, if it is a write.
+    write: Option<u64>,
+    at_ns: u64,
+}
+
+/// The stream, and what is on its way.
+#[derive(Debug)]
+pub(super) struct RequestStream {
+    stream: UnixStream,
+    unsent: Vec<u8>,
+    /// Bytes at the beginning of `unsent` that were sent.
+    sent_bytes: usize,
+    received: Vec<u8>,
+    in_flight: VecDeque<Sent>,
+}
+
+impl RequestStream {
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            unsent: Vec::new(),
+            sent_bytes: 0,
+            received: Vec::new(),
+            in_flight: VecDeque::new(),
+        })
+    }
+
+    /// Logs in, as memcached's clients do in the text protocol.
+    pub fn log_in(&mut self, user: &str, password: &str, deadline: Duration) -> io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_read_timeout(Some(deadline))?;
+        self.stream.set_write_timeout(Some(deadline))?;
+        let login = format!("{user} {password}");
+        write!(self.stream, "set login 0 0 {}\r\n{login}\r\n", login.len())?;
+        let mut reply = [0; 8];
+        self.stream.read_exact(&mut reply)?;
+        self.stream.set_nonblocking(true)?;
+        if &reply == b"STORED\r\n" { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+
+    /// Returns the number of requests on their way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Returns whether another request would have to wait for others.
+    pub fn is_full(&self) -> bool {
+        self.in_flight.len() >= IN_FLIGHT_MAX || self.unsent.len() - self.sent_bytes >= UNSENT_BYTES_MAX
+    }
+
+    /// Returns whether bytes wait for room in the socket.
+    pub fn has_unsent(&self) -> bool {
+        self.sent_bytes < self.unsent.len()
+    }
+
+    /// Returns whether the server has closed the stream, or sent what nobody asked for. Only while nothing is
+    /// on its way.
+    pub fn is_closed(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(self.stream.as_raw_fd(), &mut [0], flags) != Err(nix::errno::Errno::EAGAIN)
+    }
+
+    /// Returns the time at which the oldest request was submitted.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.in_flight.front().map(|sent| sent.at_ns)
+    }
+
+    /// Takes a request. Returns false if it is of an unknown kind.
+    pub fn submit(
+        &mut self,
+        operation: &Operation<'_>,
+        (hash, token, now_ns): (u64, u64, u64),
+        writes: &Writes,
+    ) -> bool {
+        if !meta::request(operation, &mut self.unsent) {
+            return false;
+        }
+        let is_write = !matches!(operation.opcode, Opcode::Get | Opcode::Noop);
+        if is_write {
+            writes.begin(hash);
+        }
+        let write = is_write.then_some(hash);
+        self.in_flight.push_back(Sent { token, opcode: operation.opcode, write, at_ns: now_ns });
+        true
+    }
+
+    /// Sends what the socket takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.has_unsent() {
+            match self.stream.write(&self.unsent[self.sent_bytes..]) {
+                Ok(count) => self.sent_bytes += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.unsent.clear();
+        self.sent_bytes = 0;
+        Ok(())
+    }
+
+    /// Receives what has come, and passes the replies on. Returns how many there were.
+    pub fn receive(&mut self, writes: &Writes, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        let mut ended = 0;
+        let is_over = loop {
+            let start = self.received.len();
+            self.received.resize(start + READ_BYTES, 0);
+            let read = self.stream.read(&mut self.received[start..]);
+            self.received.truncate(start + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => break true,
+                Ok(count) => {
+                    ended += self.deliver(writes, &mut sink)?;
+                    if count < READ_BYTES {
+                        break false;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(ended) }
+    }
+
+    fn deliver(&mut self, writes: &Writes, sink: &mut impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        let (mut at, mut ended) = (0, 0);
+        while let Some(sent) = self.in_flight.front() {
+            match meta::reply(sent.opcode, &self.received[at..]) {
+                Reply::Incomplete => break,
+                Reply::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
+                Reply::Complete { outcome, value, flags, cas, number, bytes } => {
+                    sent.write.into_iter().for_each(|hash| writes.end(hash));
+                    let base = Completion::without_reply(sent.token, sent.opcode, outcome);
+                    sink(Completion { value, flags, cas, number, ..base });
+                    self.in_flight.pop_front();
+                    at += bytes;
+                    ended += 1;
+                }
+            }
+        }
+        self.received.drain(..at);
+        Ok(ended)
+    }
+
+    /// Ends all requests with an outcome: the stream is of no use any more.
+    pub fn give_up(mut self, outcome: Outcome, writes: &Writes, mut take: impl FnMut(u64, Opcode, Outcome)) {
+        for sent in self.in_flight.drain(..) {
+            sent.write.into_iter().for_each(|hash| writes.end(hash));
+            take(sent.token, sent.opcode, outcome);
+        }
+    }
+}
+
+impl AsFd for RequestStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,177 @@
+//! Ends and beginnings: killed servers, images, forks, stopped servers, logins, limits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+use super::{DEADLINE, Local};
+
+/// Tries until a call succeeds.
+fn eventually<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        match call() {
+            Ok(value) => return value,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// After a kill no old item is returned: calls fail until there is a server, whose items are the only ones.
+#[test]
+fn a_killed_server_is_noticed_and_found_again() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let mut client = server.client();
+    client.set(b"old", b"1", 0, 0)?;
+    assert!(client.get(b"old")?.is_some());
+    drop(server.server.take());
+    for _ in 0..100 {
+        let error = client.get(b"old").unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert!(error.to_string().contains("--local"), "{error}");
+    }
+    assert!(client.set(b"new", b"2", 0, 0).is_err());
+    server.restart();
+    assert_eq!(eventually(|| client.get(b"old")), None);
+    client.set(b"new", b"2", 0, 0)?;
+    assert_eq!(client.get(b"new")?.unwrap().bytes, b"2");
+    assert_eq!(client.local_link().unwrap().counters().attached, 2);
+    Ok(())
+}
+
+/// A client of an image goes on with the next server, and sees what this one wrote meanwhile.
+#[test]
+fn an_image_is_read_through_a_kill() -> Result<(), Error> {
+    let directory = std::env::temp_dir().join(format!("micanite-local-image-{}", std::process::id()));
+    for semantics in ["", " -M"] {
+        let mut server = Local::start(&format!("-t 2 --image {}{semantics}", directory.display()));
+        let mut client = server.client();
+        for round in 0..3_u8 {
+            client.set(b"key", &[round; 100], 0, 0)?;
+            assert_eq!(client.get(b"key")?.unwrap().bytes, [round; 100]);
+            server.restart();
+            let found = eventually(|| client.get(b"key"));
+            assert_eq!(found.unwrap().bytes, [round; 100]);
+        }
+        drop(client);
+        drop(server);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+    Ok(())
+}
+
+/// Both processes of a fork go on; the child has an attachment of its own.
+#[test]
+#[expect(unsafe_code, reason = "fork is unsafe")]
+fn the_child_of_a_fork_attaches_anew() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let mut client = server.client();
+    client.set(b"key", b"value", 0, 0)?;
+    // SAFETY: the child runs on a copy of this thread alone, allocates by an allocator that is prepared for
+    // forks, and ends without destructors.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let mut works = || -> Result<bool, Error> {
+                let found = client.get(b"key")?.is_some_and(|value| value.bytes == b"value");
+                client.set(b"child", b"1", 0, 0)?;
+                let own = client.get(b"child")?.is_some();
+                Ok(found && own && client.local_link().is_some_and(|link| link.counters().attached == 2))
+            };
+            let code = i32::from(!works().unwrap_or(false));
+            // SAFETY: it ends the process, and takes a number.
+            unsafe { libc::_exit(code) }
+        }
+        ForkResult::Parent { child } => {
+            assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
+        }
+    }
+    assert_eq!(client.get(b"child")?.unwrap().bytes, b"1");
+    assert_eq!(client.local_link().unwrap().counters().attached, 1);
+    server.await_stat("local", "local_clients", |clients| clients == 1);
+    assert_eq!(server.stat("local", "local_attached"), 2);
+    Ok(())
+}
+
+/// Gets need no server that runs. A get after an own write waits for it.
+#[test]
+fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let mut link = server.link();
+    link.call(&Operation::set(b"key", b"old"))?;
+    link.call(&Operation::set(b"other", b"value"))?;
+    let pid = Pid::from_raw(server.stat("", "pid") as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let mut value = Vec::new();
+    assert_eq!(link.get(b"key", &mut value)?, Some(0));
+    assert_eq!(value, b"old");
+    let now_ns = link.now_ns();
+    link.submit(now_ns, &Operation::set(b"key", b"new"), 1).unwrap();
+    link.poll(now_ns, |_| panic!("nobody answers")).unwrap();
+    link.submit(now_ns, &Operation::get(b"key"), 2).unwrap();
+    assert_eq!(link.poll(now_ns, |_| panic!("the write is not acknowledged")).unwrap(), 0);
+    assert_eq!(link.get(b"other", &mut value)?, Some(0));
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert_eq!(link.get(b"key", &mut value)?, Some(0));
+    assert_eq!(value, b"new");
+    let mut ended = Vec::new();
+    while ended.len() < 2 {
+        link.poll(link.now_ns(), |completion| ended.push((completion.token, completion.value.to_vec())))
+            .unwrap();
+        link.wait(1_000_000_000).unwrap();
+    }
+    assert_eq!(ended, [(1, Vec::new()), (2, b"new".to_vec())]);
+    Ok(())
+}
+
+/// A server that is stopped for too long ends a write as unknown, after its deadline.
+#[test]
+fn a_write_has_a_deadline() -> Result<(), Error> {
+    let server = Local::start("");
+    let options = Options { deadline_ns: 200_000_000, ..Options::default() };
+    let mut client = Builder::default().server(&server.url()).options(options).connect()?;
+    client.set(b"key", b"value", 0, 0)?;
+    let pid = Pid::from_raw(server.stat("", "pid") as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let ended = client.set(b"key", b"other", 0, 0);
+    assert!(matches!(ended, Err(Error::TimedOut { .. })), "{ended:?}");
+    kill(pid, Signal::SIGCONT).unwrap();
+    eventually(|| client.set(b"key", b"last", 0, 0));
+    assert_eq!(client.get(b"key")?.unwrap().bytes, b"last");
+    Ok(())
+}
+
+/// With users (`-Y`) nobody attaches without a password.
+#[test]
+fn a_login_is_asked_for_where_there_are_users() -> Result<(), Error> {
+    let users = std::env::temp_dir().join(format!("micanite-local-users-{}", std::process::id()));
+    std::fs::write(&users, "me:secret\n").unwrap();
+    let server = Local::start(&format!("-Y {} --allow-unauthenticated native", users.display()));
+    for login in ["", "?user=me&password=wrong", "?user=you&password=secret"] {
+        let refused = Client::connect(&format!("{}{login}", server.url())).unwrap_err();
+        assert!(matches!(refused, Error::Login { .. }), "{refused}");
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
+    let mut client = Client::connect(&format!("{}?user=me&password=secret", server.url()))?;
+    client.set(b"key", b"value", 0, 0)?;
+    assert_eq!(client.get(b"key")?.unwrap().bytes, b"value");
+    std::fs::remove_file(users).unwrap();
+    Ok(())
+}
+
+/// The number of readers is bounded, and a place is free again when one goes.
+#[test]
+fn readers_are_bounded() {
+    let server = Local::start("--local-clients 2");
+    let (first, second) = (server.link(), server.link());
+    let url = LocalUrl::parse(&server.url()).unwrap();
+    let refused = LocalLink::connect(&url, &Options::default()).unwrap_err();
+    assert!(matches!(refused, Error::ServerFull { .. }), "{refused}");
+    drop(first);
+    let third = Arc::new(eventually(|| LocalLink::connect(&url, &Options::default())));
+    assert!(third.reads_memory() && second.reads_memory());
+}

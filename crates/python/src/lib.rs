@@ -1,0 +1,183 @@
+//! The client for Python: a server on the same host (`local:///PATH`), or others that the client library
+//! reaches.
+//!
+//! The interpreter goes on with other threads while a server is asked. A get that the memory of a server on
+//! the same host answers takes less time than that would, so it does not.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use micanite_client::{Client, Error, Value};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+create_exception!(micanite, MicaniteError, PyException, "A call has failed; its text says why.");
+
+/// A client of one server, or of several. Threads may share it; after a fork the child attaches anew.
+#[pyclass(frozen, module = "micanite")]
+struct Cache {
+    state: Mutex<State>,
+}
+
+struct State {
+    client: Client,
+    /// Buffer of one value.
+    value: Vec<u8>,
+}
+
+/// Connects to a server: `local:///PATH`, `HOST:PORT` of the native protocol, or `fabric://...`.
+#[pyfunction]
+fn connect(py: Python<'_>, url: &str) -> PyResult<Cache> {
+    let client = py.detach(|| Client::connect(url)).map_err(failed)?;
+    Ok(Cache { state: Mutex::new(State { client, value: Vec::new() }) })
+}
+
+#[pymethods]
+impl Cache {
+    /// Returns the value of a key as bytes; None if there is none.
+    fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let key = bytes(key)?;
+        if let Some(mut guard) = self.try_lock() {
+            let State { client, value } = &mut *guard;
+            if let Some(found) = client.local_link().and_then(|link| link.get_in_memory(key, value)) {
+                return Ok(found.map(|_| PyBytes::new(py, value)));
+            }
+        }
+        let found = self.run(py, |client| client.get(key))?;
+        Ok(found.map(|value| PyBytes::new(py, &value.bytes)))
+    }
+
+    /// Returns a dict of those of the keys that have a value.
+    fn get_many<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyDict>> {
+        let names = keys.iter().map(bytes).collect::<PyResult<Vec<_>>>()?;
+        let values = self.run(py, |client| client.multi_get(&names))?;
+        let found = PyDict::new(py);
+        for (key, value) in keys.iter().zip(values) {
+            if let Some(Value { bytes, .. }) = value {
+                found.set_item(key, PyBytes::new(py, &bytes))?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Stores a value; `expire`: seconds from now, 0 = never.
+    #[pyo3(signature = (key, value, expire = 0, flags = 0))]
+    fn set(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        expire: u32,
+        flags: u32,
+    ) -> PyResult<()> {
+        let (key, value) = (bytes(key)?, bytes(value)?);
+        self.run(py, |client| client.set(key, value, flags, expire))
+    }
+
+    /// Stores a value if there is none; returns whether it did.
+    #[pyo3(signature = (key, value, expire = 0, flags = 0))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        expire: u32,
+        flags: u32,
+    ) -> PyResult<bool> {
+        let (key, value) = (bytes(key)?, bytes(value)?);
+        self.run(py, |client| client.add(key, value, flags, expire))
+    }
+
+    /// Removes an item; returns whether it existed.
+    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = bytes(key)?;
+        self.run(py, |client| client.delete(key))
+    }
+
+    /// Replaces the expiry of an item; returns whether it existed.
+    fn touch(&self, py: Python<'_>, key: &Bound<'_, PyAny>, expire: u32) -> PyResult<bool> {
+        let key = bytes(key)?;
+        self.run(py, |client| client.touch(key, expire))
+    }
+
+    /// Adds to a number; returns the sum, or None if there is none.
+    #[pyo3(signature = (key, delta = 1))]
+    fn incr(&self, py: Python<'_>, key: &Bound<'_, PyAny>, delta: u64) -> PyResult<Option<u64>> {
+        let key = bytes(key)?;
+        self.run(py, |client| client.increment(key, delta))
+    }
+
+    /// Subtracts from a number, not below 0; returns the difference, or None if there is none.
+    #[pyo3(signature = (key, delta = 1))]
+    fn decr(&self, py: Python<'_>, key: &Bound<'_, PyAny>, delta: u64) -> PyResult<Option<u64>> {
+        let key = bytes(key)?;
+        self.run(py, |client| client.decrement(key, delta))
+    }
+
+    /// Returns counts of this client of a server on the same host; empty for another server.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counted = py.detach(|| self.lock().client.local_link().map(|link| *link.counters()));
+        let dict = PyDict::new(py);
+        if let Some(of) = counted {
+            for (name, count) in [
+                ("hits", of.hits),
+                ("misses", of.misses),
+                ("asked", of.asked),
+                ("requests", of.requests),
+                ("attached", of.attached),
+            ] {
+                dict.set_item(name, count)?;
+            }
+        }
+        Ok(dict)
+    }
+}
+
+impl Cache {
+    /// Runs a call while the interpreter goes on.
+    fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Client) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        // The lock is released before this thread waits for the interpreter again.
+        py.detach(|| call(&mut self.lock().client)).map_err(failed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state, unless another thread has it, which may be waiting for a server.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Returns the bytes of a `bytes` or `str`.
+fn bytes<'a>(object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes());
+    }
+    match object.cast::<PyString>() {
+        Ok(text) => Ok(text.to_str()?.as_bytes()),
+        Err(_) => Err(PyTypeError::new_err("keys and values are bytes or str")),
+    }
+}
+
+fn failed(error: Error) -> PyErr {
+    MicaniteError::new_err(error.to_string())
+}
+
+#[pymodule]
+fn micanite(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MicaniteError", module.py().get_type::<MicaniteError>())?;
+    module.add_class::<Cache>()?;
+    module.add_function(wrap_pyfunction!(connect, module)?)
+}

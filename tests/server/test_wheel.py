@@ -1,0 +1,152 @@
+"""The Python module: built as a wheel, installed into a virtual environment of its own, beside a server."""
+
+import json
+import subprocess
+import sys
+import textwrap
+import venv
+from pathlib import Path
+
+import pytest
+
+from harness.server import PROJECT, environment
+
+# The first build compiles the client; whatever else is compiled may hold it up.
+BUILD_DEADLINE_S = 900
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The interpreter of a virtual environment with nothing but the wheel."""
+    place = tmp_path_factory.mktemp("wheel")
+    maturin = Path(sys.prefix) / "bin" / "maturin"
+    words = ["build", "--profile", "dev", "--manifest-path", "crates/python/Cargo.toml", "--out", place]
+    built = subprocess.run(
+        [maturin, *words], cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_DEADLINE_S
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = place.glob("*.whl")
+    assert "-cp310-abi3-" in wheel.name, wheel
+    venv.create(place / "venv", with_pip=True)
+    interpreter = place / "venv" / "bin" / "python"
+    words = ["-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel]
+    subprocess.run([interpreter, *words], check=True, timeout=300)
+    return interpreter
+
+
+@pytest.fixture
+def script(python, start, tmp_path):
+    """Runs a program beside a server that it reads, and returns what it prints, as JSON."""
+    server = start("-m", 64, "-t", 2, "--local", tmp_path / "local")
+    url = f"local://{tmp_path / 'local'}"
+
+    def run(text):
+        head = "import json, micanite, os, signal, sys, threading, time\nurl = sys.argv[1]\n"
+        text = head + textwrap.dedent(text)
+        words = [python, "-c", text, url, str(server.pid)]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment())
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+    return run
+
+
+def test_calls(script):
+    found = script("""
+        cache = micanite.connect(url)
+        cache.set("a", b"one", expire=60)
+        cache.set(b"b\\0 c", "zwei", flags=3)
+        print(json.dumps([
+            cache.get("a").decode(), cache.get(b"b\\0 c").decode(), cache.get("none"),
+            {key: value.decode() for key, value in cache.get_many(["a", "none"]).items()},
+            cache.add("a", "x"), cache.add("n", "41"),
+            cache.incr("n"), cache.decr("n", 2), cache.incr("none"),
+            cache.touch("a", 100), cache.delete("a"), cache.delete("a"), cache.get("a"),
+            cache.counters(),
+        ]))
+    """)
+    counters = found.pop()
+    assert found == ["one", "zwei", None, {"a": "one"}, False, True, 42, 40, None, True, True, False, None]
+    assert counters["asked"] == 0 and counters["hits"] == 3 and counters["attached"] == 1, counters
+
+
+def test_errors_say_what_is_wrong(script):
+    found = script("""
+        cache = micanite.connect(url)
+        said = []
+        for call in [
+            lambda: cache.get(5),
+            lambda: cache.get("k" * 251),
+            lambda: cache.set("k", "v" * (2 << 20)),
+            lambda: micanite.connect("local:///none/such"),
+            lambda: micanite.connect("local://relative"),
+        ]:
+            try:
+                call()
+            except (micanite.MicaniteError, TypeError) as error:
+                said.append([type(error).__name__, str(error)])
+        print(json.dumps(said))
+    """)
+    assert [name for name, _ in found] == ["TypeError", *["MicaniteError"] * 4], found
+    words = ["bytes or str", "1 to 250 bytes", "exceeds", "--local", "three slashes"]
+    assert all(word in text for word, (_, text) in zip(words, found)), found
+
+
+def test_children_of_a_fork_attach_anew(script):
+    """As the workers of a web server do that forks after it has loaded the application."""
+    found = script("""
+        cache = micanite.connect(url)
+        cache.set("key", "value")
+        pids = []
+        for number in range(4):
+            pid = os.fork()
+            if pid == 0:
+                ok = cache.get("key") == b"value"
+                cache.set(f"child {number}", str(number))
+                ok = ok and cache.get(f"child {number}") == str(number).encode()
+                ok = ok and cache.counters()["attached"] == 2
+                os._exit(0 if ok else 1)
+            pids.append(pid)
+        codes = [os.waitpid(pid, 0)[1] for pid in pids]
+        names = [f"child {number}" for number in range(4)]
+        values = cache.get_many(names)
+        print(json.dumps([codes, [values[name].decode() for name in names], cache.counters()["attached"]]))
+    """)
+    assert found == [[0] * 4, ["0", "1", "2", "3"], 1]
+
+
+def test_threads_share_a_client(script):
+    found = script("""
+        cache = micanite.connect(url)
+        wrong = []
+        def work(number):
+            for round in range(300):
+                key = f"{number} {round % 7}"
+                cache.set(key, f"{key} {round}")
+                if cache.get(key) != f"{key} {round}".encode():
+                    wrong.append(key)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(json.dumps(wrong))
+    """)
+    assert found == []
+
+
+def test_a_stopped_server_is_read_and_a_killed_one_is_not(script):
+    found = script("""
+        cache = micanite.connect(url)
+        cache.set("key", "value")
+        os.kill(int(sys.argv[2]), signal.SIGSTOP)
+        stopped = [cache.get("key").decode() for _ in range(1000)]
+        os.kill(int(sys.argv[2]), signal.SIGKILL)
+        end = time.monotonic() + 60
+        while True:
+            try:
+                cache.get("key")
+                assert time.monotonic() < end, "a dead server's item"
+            except micanite.MicaniteError:
+                break
+        print(json.dumps(sorted(set(stopped))))
+    """)
+    assert found == ["value"]
