@@ -15,7 +15,7 @@ use crate::model::latency::{Point, Question};
 use crate::model::packet;
 use crate::simulate::Arrivals;
 
-/// Free parameters of the model for the paper's lab: five in `presets/paper-lab.toml`, and [`BURST`].
+/// Free parameters of the model for the paper's lab: five in `presets/paper-lab.toml`, and `BURST`.
 pub const PARAMETERS: [&str; 6] = [
     "cost.request_cycles",
     "cost.datagram_cycles",
