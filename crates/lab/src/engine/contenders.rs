@@ -86,13 +86,13 @@ pub(crate) struct Micanite<const K: usize, const V: usize> {
 }
 
 /// Copies values out and checks them.
-struct Sink<'a, const K: usize, const V: usize> {
-    keys: &'a [[u8; K]; BATCH_REQUESTS_MAX],
+struct Sink<'a, const V: usize> {
+    operations: &'a [u32],
     value: [u8; V],
     done: Done,
 }
 
-impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
+impl<const V: usize> ReplySink for Sink<'_, V> {
     #[inline]
     fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         self.value.get_mut(..meta.value_bytes)
@@ -108,7 +108,7 @@ impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
             Outcome::Stored => return,
             _ => None,
         };
-        self.done.count(found, first_word(&self.keys[index]));
+        self.done.count(found, u64::from(self.operations[index] & !SET));
     }
 }
 
@@ -153,12 +153,22 @@ impl<const K: usize, const V: usize> Contender for Micanite<K, V> {
     }
 }
 
-/// Runs a list through one worker, in batches.
+/// Runs a list through one worker, in the longest batches.
 pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, operations: &[u32]) -> Done {
+    run_batches::<K, V>(worker, operations, BATCH_REQUESTS_MAX)
+}
+
+/// Runs a list through one worker, in batches of up to [`BATCH_REQUESTS_MAX`].
+#[inline(always)]
+pub(super) fn run_batches<const K: usize, const V: usize>(
+    worker: &mut Worker,
+    operations: &[u32],
+    batch: usize,
+) -> Done {
     let mut total = Done::default();
     let mut keys = [[0; K]; BATCH_REQUESTS_MAX];
     let mut values = [[0; V]; BATCH_REQUESTS_MAX];
-    for chunk in operations.chunks(BATCH_REQUESTS_MAX) {
+    for chunk in operations.chunks(batch) {
         for (at, operation) in chunk.iter().enumerate() {
             keys[at] = bytes(*operation);
             if operation & SET != 0 {
@@ -176,7 +186,7 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, op
             };
             requests.push(Request { hash: worker.cache().hash(key), key, operation });
         }
-        let mut sink = Sink { keys: &keys, value: [0; V], done: Done::default() };
+        let mut sink = Sink { operations: chunk, value: [0; V], done: Done::default() };
         worker.execute(&requests, 0, &mut sink);
         total.add(sink.done);
     }

@@ -5,6 +5,7 @@
 //! bytes, the hash, the operation, the value copied out and its first word compared.
 
 mod backing;
+mod batches;
 pub(crate) mod contenders;
 pub(crate) mod cores;
 mod full_store;
@@ -51,6 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cpus = micanite_control::cores::allowed();
     let (mut report, [first, last]) = options.common.begin("engine")?;
     throughput::run(options, &mut report)?;
+    batches::run(options, &mut report)?;
     parts::run(options, &mut report)?;
     overhead::run(options, &mut report)?;
     full_store::run(options, &mut report)?;
