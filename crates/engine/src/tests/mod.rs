@@ -3,6 +3,8 @@
 #[cfg(not(loom))]
 pub(crate) mod area;
 #[cfg(all(test, not(any(loom, miri))))]
+mod batches;
+#[cfg(all(test, not(any(loom, miri))))]
 mod chains;
 #[cfg(all(test, not(any(loom, miri))))]
 mod chunks;
@@ -10,8 +12,6 @@ mod chunks;
 mod damaged;
 #[cfg(not(loom))]
 pub mod fuzz;
-#[cfg(all(test, not(any(loom, miri))))]
-mod hints;
 #[cfg(all(test, not(any(loom, miri))))]
 mod kill;
 #[cfg(all(test, loom))]
@@ -27,5 +27,3 @@ mod store;
 pub(crate) mod support;
 #[cfg(all(test, not(any(loom, miri))))]
 mod threads;
-#[cfg(all(test, not(any(loom, miri))))]
-mod twin;

@@ -1,5 +1,5 @@
-//! Nanoseconds of an operation by the length of the batch and of the key, over items that the caches hold: what
-//! a short batch costs, and a key whose length is no multiple of a word.
+//! Nanoseconds of an operation by the length of the batch and of the key, over items that the caches hold:
+//! what a short batch costs, and a key whose length is no multiple of a word.
 
 use std::time::Instant;
 

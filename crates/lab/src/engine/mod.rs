@@ -9,7 +9,6 @@ mod batches;
 pub(crate) mod contenders;
 pub(crate) mod cores;
 mod full_store;
-mod image_index;
 pub(crate) mod items;
 mod overhead;
 mod parts;

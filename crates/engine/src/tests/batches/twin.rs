@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::support::*;
+use crate::tests::support::*;
 use crate::*;
 
 const ROUNDS: usize = 100;

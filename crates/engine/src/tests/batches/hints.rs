@@ -1,11 +1,11 @@
 //! Hints of prefetching: when the owner may trust them.
 
-use super::support::*;
 use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
 use crate::index::tags::Scalar;
 use crate::limits::BUCKET_ENTRIES;
 use crate::partition::{Hint, Partition, UNSURE};
+use crate::tests::support::*;
 use crate::*;
 
 const KEYS: u64 = 1000;

@@ -83,7 +83,7 @@ mod tests {
 
     use micanite_engine::{Cache, Config, Expiry, Outcome, Semantics};
 
-    use super::super::scratch::Scratch;
+    use super::super::super::scratch::Scratch;
     use super::*;
 
     #[test]

@@ -1,13 +1,15 @@
 //! A store filled until it refuses: what of its memory is key and value then, and what its index
 //! looks like.
 
+mod image_index;
+
 use std::sync::Arc;
 
 use micanite_engine::{Cache, Config, Expiry, Outcome, Semantics, Worker};
 
+use self::image_index::ImageIndex;
 use super::Options;
 use super::contenders::bytes;
-use super::image_index::ImageIndex;
 use super::scratch::Scratch;
 use crate::Result;
 use crate::harness::popularity::Random;
