@@ -175,3 +175,20 @@ fn readers_are_bounded() {
     let third = Arc::new(eventually(|| LocalLink::connect(&url, &Options::default())));
     assert!(third.reads_memory() && second.reads_memory());
 }
+
+/// A server that dies while a batch is read has no further part in it.
+#[test]
+fn a_batch_returns_nothing_of_a_server_that_died_in_it() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let mut link = server.link();
+    link.call(&Operation::set(b"key", b"value"))?;
+    let mut taken = 0;
+    let result = link.get_many(&[&b"key"[..]; 64], |_, found| {
+        assert!(found.is_some());
+        taken += 1;
+        drop(server.server.take());
+    });
+    assert!(matches!(result, Err(Error::Unreachable { .. })), "{result:?}");
+    assert_eq!(taken, 1);
+    Ok(())
+}
