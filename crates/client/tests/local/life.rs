@@ -215,3 +215,20 @@ fn an_attachment_has_a_deadline_where_many_wait() {
     assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
     std::fs::remove_file(path).unwrap();
 }
+
+/// An item that has ended for a client of the native protocol has ended for a reader.
+#[test]
+fn a_reader_is_in_no_earlier_second_than_other_clients() -> Result<(), Error> {
+    let server = Local::start("");
+    let mut link = server.link();
+    let mut native = Client::connect(&server.server.as_ref().unwrap().native)?;
+    let end = Instant::now() + DEADLINE;
+    for round in 0..4_u8 {
+        native.set(&[round], b"value", 0, 1)?;
+        while native.get(&[round])?.is_some() {
+            assert!(Instant::now() < end, "it does not expire");
+        }
+        assert_eq!(link.get(&[round], &mut Vec::new())?, None, "{round}");
+    }
+    Ok(())
+}
