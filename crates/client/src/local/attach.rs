@@ -1,8 +1,9 @@
 //! The hello, and the descriptors that it brings.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use micanite_engine::ImageReader;
@@ -11,6 +12,7 @@ use micanite_local::hello::{self, Answer, DESCRIPTORS_MAX, REPLY_BYTES, REPLY_DE
 use micanite_local::notes::{NOTES_BYTES, NoteWriter};
 use micanite_memory::{ForkMark, Region};
 use micanite_net::receive_with_descriptors;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use std::io::Write;
 
 use super::LocalUrl;
@@ -27,9 +29,8 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     };
     let hello = hello::request(user, password).ok_or_else(|| Error::Login { server: server() })?;
     let silent = |_: io::Error| Error::Unreachable { server: server() };
-    let mut socket = UnixStream::connect(url.path()).map_err(silent)?;
+    let mut socket = connect(url.path(), deadline).map_err(silent)?;
     socket.set_read_timeout(Some(deadline))?;
-    socket.set_write_timeout(Some(deadline))?;
     socket.write_all(&hello).map_err(silent)?;
     let mut reply = [0; REPLY_BYTES];
     let mut first = receive_all(&socket, &mut reply).map_err(silent)?.into_iter();
@@ -68,6 +69,16 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
         stream.log_in(user, password, deadline).map_err(|_| Error::Login { server: server() })?;
     }
     Ok((reading, stream))
+}
+
+/// Connects. Where more clients wait than the server's queue holds, it waits, too, at most `deadline`.
+fn connect(path: &Path, deadline: Duration) -> io::Result<UnixStream> {
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let socket = UnixStream::from(socket);
+    // The kernel applies it to connecting as well.
+    socket.set_write_timeout(Some(deadline))?;
+    nix::sys::socket::connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
 }
 
 /// Receives as many bytes as fit, and the descriptors beside them.

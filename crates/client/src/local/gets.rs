@@ -68,10 +68,8 @@ impl LocalLink {
                 *place = (reading.hash(key), *key);
             }
             let (writes, counters) = (&self.writes, &mut self.counters);
-            // What was read counts only if the server lives in the end, so it is checked before as well: a
-            // server that dies in between leaves results that were true while it lived.
-            let is_valid = reading.is_valid();
-            if is_valid {
+            // In the child of a fork another process owns what is written there.
+            if reading.is_valid() {
                 ask = 0;
                 reading.get_batch(&hashed[..keys.len()], value, |index, look, bytes| match look {
                     _ if !has_key_length(keys[index]) || writes.may_hold(hashed[index].0) => {

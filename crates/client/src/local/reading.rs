@@ -103,16 +103,15 @@ impl Reading {
     }
 
     /// Looks up to [`BATCH_REQUESTS_MAX`] keys up. `take` gets each result in order; that of a key that was
-    /// found with its value. Returns false if the server was gone in the end: the results mean nothing then.
+    /// found with its value. The first one that the server did not live to see is gone, and so are all later.
     pub(crate) fn get_batch(
         &mut self,
         keys: &[(u64, &[u8])],
         value: &mut Vec<u8>,
         mut take: impl FnMut(usize, Look, &[u8]),
-    ) -> bool {
+    ) {
         let Some(image) = &self.image else {
-            (0..keys.len()).for_each(|index| take(index, Look::Ask, &[]));
-            return self.is_valid();
+            return (0..keys.len()).for_each(|index| take(index, Look::Ask, &[]));
         };
         let mut hashed = [(KeyHash(0), &[][..]); BATCH_REQUESTS_MAX];
         let count = keys.len().min(BATCH_REQUESTS_MAX);
@@ -122,9 +121,11 @@ impl Reading {
         let now_s = self.header.now_s();
         let mut into = Into { value, flags: 0, is_hit: false };
         let (mut hits, mut misses) = (0, 0);
-        let notes = &mut self.notes;
+        let (notes, header) = (&mut self.notes, &self.header);
         image.get_batch(&hashed[..count], now_s, &mut into, |into, index, read| {
             let look = match read {
+                // As for one key: what a server wrote that has died meanwhile is not returned.
+                _ if !header.is_alive() => Look::Gone,
                 OutsideRead::Done { note } => {
                     if note {
                         notes.note(keys[index].0);
@@ -137,11 +138,7 @@ impl Reading {
             misses += u64::from(look == Look::Missing);
             take(index, look, into.value);
         });
-        if !self.is_valid() {
-            return false;
-        }
         self.notes.count(hits, misses);
-        true
     }
 
     #[inline]

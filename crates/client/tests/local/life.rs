@@ -1,10 +1,13 @@
 //! Ends and beginnings: killed servers, images, forks, stopped servers, logins, limits.
 
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
@@ -174,4 +177,58 @@ fn readers_are_bounded() {
     drop(first);
     let third = Arc::new(eventually(|| LocalLink::connect(&url, &Options::default())));
     assert!(third.reads_memory() && second.reads_memory());
+}
+
+/// A server that dies while a batch is read has no further part in it.
+#[test]
+fn a_batch_returns_nothing_of_a_server_that_died_in_it() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let mut link = server.link();
+    link.call(&Operation::set(b"key", b"value"))?;
+    let mut taken = 0;
+    let result = link.get_many(&[&b"key"[..]; 64], |_, found| {
+        assert!(found.is_some());
+        taken += 1;
+        drop(server.server.take());
+    });
+    assert!(matches!(result, Err(Error::Unreachable { .. })), "{result:?}");
+    assert_eq!(taken, 1);
+    Ok(())
+}
+
+/// A server that is stopped while others wait for it keeps nobody longer than the deadline.
+#[test]
+fn an_attachment_has_a_deadline_where_many_wait() {
+    let path = std::env::temp_dir().join(format!("micanite-local-backlog-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&listener, Backlog::new(0).unwrap()).unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    let url = LocalUrl::parse(&format!("local://{}", path.display())).unwrap();
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let options = Options { deadline_ns: 100_000_000, ..Options::default() };
+        ended.send(LocalLink::connect(&url, &options).map(|_| ())).unwrap();
+    });
+    let refused = ends.recv_timeout(DEADLINE).expect("an end");
+    assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
+/// An item that has ended for a client of the native protocol has ended for a reader.
+#[test]
+fn a_reader_is_in_no_earlier_second_than_other_clients() -> Result<(), Error> {
+    let server = Local::start("");
+    let mut link = server.link();
+    let mut native = Client::connect(&server.server.as_ref().unwrap().native)?;
+    let end = Instant::now() + DEADLINE;
+    for round in 0..4_u8 {
+        native.set(&[round], b"value", 0, 1)?;
+        while native.get(&[round])?.is_some() {
+            assert!(Instant::now() < end, "it does not expire");
+        }
+        assert_eq!(link.get(&[round], &mut Vec::new())?, None, "{round}");
+    }
+    Ok(())
 }

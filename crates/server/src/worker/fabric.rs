@@ -9,6 +9,7 @@ use micanite_net::{Idle, IdleRounds, Step, Streams};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use super::upkeep::begin_second;
 use super::{FABRIC, NAP, Worker};
 use crate::limits::{
     DATAGRAMS_PER_POLL, FABRIC_ACTIVE_MS, FABRIC_BUSY_MS, FABRIC_COPY_BACK_TIMEOUT, FABRIC_NAP_MS,
@@ -110,6 +111,7 @@ impl<P: Streams> Worker<P> {
             let counters = &shared.counters[self.number];
             let latency = &shared.latency[self.number];
             let began = latency.begin(Transport::Fabric, now_ms, counters);
+            begin_second(&mut self.engine, &self.server, now_ms);
             let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
             let count = turn.port.round(&mut context, self.clock);
             if self.is_one_of_several {

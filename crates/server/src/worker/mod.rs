@@ -41,6 +41,7 @@ use native::NativeTurn;
 pub use post::{Incoming, Post};
 use queues::{Kind, Queues};
 use slots::{Slots, Token};
+use upkeep::begin_second;
 
 /// The transport of a connection.
 type Bytes<P> = micanite_net::Transport<<P as Streams>::Stream>;
@@ -243,7 +244,7 @@ impl<P: Streams> Worker<P> {
         let busy = self.serve_udp()? || queued || self.has_posts || more;
         let count = self.wait(busy, rest)?;
         let now_ms = self.clock.now_ms();
-        self.begin_second(now_ms);
+        begin_second(&mut self.engine, &self.server, now_ms);
         let latency = &self.server.shared.latency[self.number];
         self.round_began = latency.begin(Transport::Stream, now_ms, self.counters());
         let begun = self.begin_round(now_ms);

@@ -5,6 +5,7 @@ use std::io;
 use micanite_net::{Idle, IdleRounds, Step, Streams};
 
 use super::Worker;
+use super::upkeep::begin_second;
 use crate::limits::{DATAGRAMS_PER_POLL, ROUNDS_PER_POLL};
 use crate::native::NativePort;
 use crate::session::Context;
@@ -44,6 +45,7 @@ impl<P: Streams> Worker<P> {
             let counters = &shared.counters[self.number];
             let latency = &shared.latency[self.number];
             let began = latency.begin(Transport::Native, now_ms, counters);
+            begin_second(&mut self.engine, &self.server, now_ms);
             let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
             let count = turn.port.round(&mut context, now_ms)?;
             if self.is_one_of_several {

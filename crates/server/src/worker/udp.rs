@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use micanite_net::Streams;
 
+use super::upkeep::begin_second;
 use super::{UDP, Worker};
 use crate::session::Context;
 use crate::shared::clock::seconds;
@@ -45,6 +46,7 @@ impl<P: Streams> Worker<P> {
         let counters = &shared.counters[self.number];
         let latency = &shared.latency[self.number];
         let began = latency.begin(Transport::Udp, now_ms, counters);
+        begin_second(&mut self.engine, &self.server, now_ms);
         let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
         let more = port.turn(&mut context);
         latency.record(Transport::Udp, began, counters);

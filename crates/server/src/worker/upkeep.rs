@@ -9,6 +9,7 @@ use super::queues::Kind;
 use super::slots::Slot;
 use super::{Bytes, Worker};
 use crate::limits::{IDLE_PASS_MS, LOGIN_MS_MAX, LOGINS_CHECK_MS};
+use crate::shared::Server;
 use crate::shared::clock::seconds;
 
 impl<P: Streams> Worker<P> {
@@ -29,18 +30,6 @@ impl<P: Streams> Worker<P> {
         self.server.shared.hot[self.number].calm(seconds(now_ms));
         let spent_ns = cpu_time_ns();
         self.counters().cpu_ns.add(spent_ns - self.counters().cpu_ns.get());
-    }
-
-    /// Tells readers on this host of a new second before this worker acts in it. What is due in it, such as
-    /// a flush, is done before.
-    #[inline]
-    pub(super) fn begin_second(&mut self, now_ms: u64) {
-        if let Some(local) = &self.server.shared.local
-            && local.header.now_s() < seconds(now_ms)
-        {
-            self.engine.maintain(seconds(now_ms));
-            local.header.advance(seconds(now_ms));
-        }
     }
 
     fn close_stalled(&mut self, now_ms: u64) {
@@ -126,4 +115,16 @@ fn cpu_time_ns() -> u64 {
     // It cannot fail for the calling thread.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// Tells readers on this host of a new second before a worker acts in it. What is due in it, such as a flush,
+/// is done before.
+#[inline]
+pub(super) fn begin_second(engine: &mut micanite_engine::Worker, server: &Server, now_ms: u64) {
+    if let Some(local) = &server.shared.local
+        && local.header.now_s() < seconds(now_ms)
+    {
+        engine.maintain(seconds(now_ms));
+        local.header.advance(seconds(now_ms));
+    }
 }
