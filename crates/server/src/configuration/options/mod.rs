@@ -231,7 +231,7 @@ options! {
     ("Readers on the same host", "local") {
         /// Let processes on the same host read items without the server, by local://PATH: a Unix socket,
         /// where they attach; or none. They can read all of the memory; docs/local.md
-        local = of(Kind::Path, "PATH").key("path").common();
+        local = of(Kind::Path, "PATH").key("path");
         /// Permission bits of that socket, in octal
         local_mode = of(Kind::Text, "MODE").default("0600");
         /// Such processes at the same time
