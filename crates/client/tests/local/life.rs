@@ -100,6 +100,20 @@ fn the_child_of_a_fork_attaches_anew() -> Result<(), Error> {
     Ok(())
 }
 
+/// Stops a process, and waits until each of its threads stands still: the signal is only sent at first.
+fn stop(pid: Pid) {
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let stands = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    let end = Instant::now() + DEADLINE;
+    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(stands) {
+        assert!(Instant::now() < end, "the server does not stop");
+        std::thread::yield_now();
+    }
+}
+
 /// Gets need no server that runs. A get after an own write waits for it.
 #[test]
 fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error> {
@@ -108,7 +122,7 @@ fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error>
     link.call(&Operation::set(b"key", b"old"))?;
     link.call(&Operation::set(b"other", b"value"))?;
     let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    kill(pid, Signal::SIGSTOP).unwrap();
+    stop(pid);
     let mut value = Vec::new();
     assert_eq!(link.get(b"key", &mut value)?, Some(0));
     assert_eq!(value, b"old");
@@ -139,7 +153,7 @@ fn a_write_has_a_deadline() -> Result<(), Error> {
     let mut client = Builder::default().server(&server.url()).options(options).connect()?;
     client.set(b"key", b"value", 0, 0)?;
     let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    kill(pid, Signal::SIGSTOP).unwrap();
+    stop(pid);
     let ended = client.set(b"key", b"other", 0, 0);
     assert!(matches!(ended, Err(Error::TimedOut { .. })), "{ended:?}");
     kill(pid, Signal::SIGCONT).unwrap();
