@@ -50,7 +50,7 @@ fn value(key: u32, version: u64) -> Vec<u8> {
     value
 }
 
-/// What the writers have done, as far as it is acknowledged.
+/// Acknowledged work of the writers.
 struct Facts {
     /// Version of each key; odd: deleted.
     acknowledged: Vec<AtomicU64>,

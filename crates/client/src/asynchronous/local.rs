@@ -18,7 +18,7 @@ pub(super) struct LocalHandle {
     /// The mapped memory; `None` after the server's end, until the link has attached anew.
     reading: Arc<Mutex<Option<Reading>>>,
     writes: Arc<Writes>,
-    /// Whoever waits for it gets it in turn, so that a get that waits for a write comes after it.
+    /// Waiters get it in turn, so that a get that waits for a write comes after it.
     link: Arc<tokio::sync::Mutex<LocalLink>>,
 }
 

@@ -15,7 +15,7 @@ struct Ended {
     flags: u32,
     cas: Option<u64>,
     number: u64,
-    /// Its value among all values.
+    /// Place of the value among all values.
     value: Range<usize>,
 }
 

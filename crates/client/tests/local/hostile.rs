@@ -17,7 +17,7 @@ use super::{DEADLINE, Local};
 
 const PAGE_BYTES: usize = 4096;
 
-/// What a welcome brings.
+/// Contents of a welcome.
 struct Attached {
     socket: UnixStream,
     header: OwnedFd,

@@ -54,7 +54,7 @@ pub(crate) struct PartitionLayout {
     pub namespace_delimiter: Option<u8>,
 }
 
-/// What leads to the bucket of a key.
+/// Layout of the index: leads from a hash to the bucket of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexLayout {
     /// Initial number of main buckets.
@@ -138,7 +138,7 @@ impl PartitionLayout {
         self.index().main_bucket_word(number)
     }
 
-    /// Returns what leads to the bucket of a key. All partitions of a cache have the same.
+    /// Returns the layout of the index. All partitions of a cache have the same.
     #[inline(always)]
     pub fn index(&self) -> IndexLayout {
         let Self { buckets, region_words, .. } = *self;

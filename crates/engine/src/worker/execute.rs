@@ -13,7 +13,7 @@ use crate::worker::Worker;
 use crate::worker::pipeline::{self, Own, Share};
 use crate::worker::prefetch::{Hints, look_up, prefetch_buckets, prefetch_items};
 
-/// What follows a request.
+/// Step after a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The next request.
