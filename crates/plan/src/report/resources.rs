@@ -40,8 +40,8 @@ pub fn item_memory(basis: &Basis<'_>) -> f64 {
     basis.machine.memory_gib * f64::from(1 << 30) * MEMORY_SHARE
 }
 
-/// Returns the bytes of all servers part by part; a trace may have told a smaller cache than one of all items,
-/// which holds as many as have room.
+/// Returns the bytes of all servers part by part; a trace may have told a smaller cache than one of all
+/// items, which holds as many as have room.
 pub fn memory(basis: &Basis<'_>) -> Vec<(&'static str, f64)> {
     let load = basis.load;
     let Footprint { item_bytes, index_bytes, .. } = load.footprint();
@@ -70,7 +70,7 @@ pub fn resources(basis: &Basis<'_>, fleet: &Fleet, busiest: f64) -> Vec<Resource
             unit: "GiB",
         },
         Resource {
-            name: "memory bandwidth",
+            name: "DRAM bandwidth",
             used: traffic / 1e9,
             limit: machine.memory_bytes_s() / 1e9,
             unit: "GB/s",
@@ -79,14 +79,12 @@ pub fn resources(basis: &Basis<'_>, fleet: &Fleet, busiest: f64) -> Vec<Resource
     let bits = packet::bits(machine, load);
     if bits.iter().any(|bits| *bits > 0.0) {
         let limit = machine.network_bits() / 1e9;
-        all.extend(
-            [("network, received", bits[0]), ("network, sent", bits[1])].map(|(name, bits)| Resource {
-                name,
-                used: busiest * bits / 1e9,
-                limit,
-                unit: "Gb/s",
-            }),
-        );
+        all.extend([("network received", bits[0]), ("network sent", bits[1])].map(|(name, bits)| Resource {
+            name,
+            used: busiest * bits / 1e9,
+            limit,
+            unit: "Gb/s",
+        }));
     }
     all
 }

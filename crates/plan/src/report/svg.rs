@@ -126,14 +126,15 @@ fn servers(plan: &Plan) -> String {
     let (fleet, rate) = (&plan.fleet, plan.load.rate);
     let mean = |servers: usize| (servers > 0).then(|| rate / servers as f64);
     let after = fleet.loss.map(|loss| loss.load_factor * fleet.busiest_rate);
+    let mut title = format!("Servers: {}", fleet.servers);
+    if fleet.servers > 1 {
+        title += &format!(", the busiest with {:.2} times the mean of the keys", fleet.spread);
+    }
     let hits = fleet.loss.map_or(0.0, |loss| loss.hit_ratio * 100.0);
     let chart = BarChart {
-        title: format!(
-            "Servers: {}, the busiest with {:.2} times the mean of the keys",
-            fleet.servers, fleet.spread
-        ),
+        title,
         x: Axis::linear("requests/s of a server (dashed: at most within the target)"),
-        groups: vec![format!("all {} there", fleet.servers), format!("one lost, {hits:.1} % hits left")],
+        groups: vec!["all there".to_owned(), format!("one lost, {hits:.1} % hits left")],
         series: vec![
             bars("mean", [mean(fleet.servers), mean(fleet.servers - 1)].into_iter()),
             bars("busiest (ketama)", [Some(fleet.busiest_rate), after].into_iter()),
@@ -165,7 +166,7 @@ fn memory(plan: &Plan) -> String {
 }
 
 fn resources(plan: &Plan) -> String {
-    let group = |at: &Resource| format!("{}: {} of {} {}", at.name, short(at.used), short(at.limit), at.unit);
+    let group = |at: &Resource| format!("{}: {}/{} {}", at.name, short(at.used), short(at.limit), at.unit);
     let chart = BarChart {
         title: "Resources of the busiest server".to_owned(),
         x: Axis::linear("% of the limit"),
