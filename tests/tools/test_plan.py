@@ -1,6 +1,8 @@
 """`micanite plan`: what a load needs, by the model that the paper's figures check."""
 
+import csv
 import json
+import re
 import socket
 import subprocess
 import tomllib
@@ -53,14 +55,58 @@ def test_a_plan_has_every_part(tmp_path):
     for part in parts:
         assert part in ended.stdout, ended.stdout
     tables = {path.name for path in (tmp_path / "csv").iterdir()}
-    names = ("throughput", "latency", "cores", "batching", "figures", "servers")
-    assert tables == {f"{name}.csv" for name in names}
+    drawn = {"throughput", "latency", "cores", "batching", "servers", "memory", "resources"}
+    assert tables == {f"{name}.csv" for name in drawn | {"figures"}}
     heading, row = (tmp_path / "csv" / "servers.csv").read_text().splitlines()
     assert heading.count(",") == row.count(",") and int(row.split(",")[0]) >= 1
     figures = list((tmp_path / "svg").iterdir())
-    assert len(figures) == 4
+    assert {path.name for path in figures} == {f"{name}.svg" for name in drawn}
     for path in figures:
         assert xml.dom.minidom.parse(str(path)).documentElement.tagName == "svg"
+
+
+def shown(path):
+    """The numbers of a figure's texts: 1.5 M is 1500000."""
+    texts = xml.dom.minidom.parse(str(path)).getElementsByTagName("text")
+    text = "\n".join(node.firstChild.data for node in texts)
+    prefixes = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1}
+    found = re.findall(r"(\d+(?:\.\d+)?)(?: ([TGMk])\b)?", text)
+    return [float(number) * prefixes[prefix] for number, prefix in found]
+
+
+def test_figures_and_tables_have_the_numbers_of_the_json(tmp_path):
+    words = ("--machine", "paper-lab", "--items", "8m", "--value", 1152, "--zipf", 0.8, "--batch", 4)
+    outputs = ("--csv", tmp_path, "--svg", tmp_path, "--json", "-")
+    told = answer(*words, "--rate", "300m", "--p95", "1ms", "--requests", "20k", *outputs)
+    fleet, loss = told["fleet"], told["fleet"]["loss"]
+    figures = {figure["name"]: figure["value"] for figure in told["figures"]}
+    memory, resources = dict(told["memory"]), {at["name"]: at for at in told["resources"]}
+    powers = {at["name"]: sum(watts for _, watts in at["parts"]) for at in told["power"]}
+    # The parts are those of the single figures, and within the limits.
+    assert sum(memory.values()) == pytest.approx(figures["memory_bytes"])
+    for name, figure in (("DRAM bandwidth", "memory_bandwidth"), ("network sent", "sent")):
+        assert resources[name]["used"] == pytest.approx(figures[figure])
+    assert all(0 < at["used"] <= at["limit"] for at in resources.values())
+    assert powers["busiest server"] == pytest.approx(figures["power"])
+    busiest, lost = fleet["busiest_rate"], fleet["busiest_rate"] * loss["load_factor"]
+    mean = told["load"]["rate"] / fleet["servers"]
+    expected = {
+        "memory": [*memory.values(), sum(memory.values()), fleet["largest_memory_bytes"]],
+        "resources": [at[key] for at in resources.values() for key in ("used", "limit")],
+        "power": powers.values(),
+        "servers": [fleet["servers"], fleet["spread"], mean, busiest, lost, 100 * loss["hit_ratio"]],
+    }
+    for name, values in expected.items():
+        numbers = shown(tmp_path / f"{name}.svg")
+        for value in values:
+            assert pytest.approx(value, rel=0.006) in numbers, (name, value, numbers)
+    for name, column, values in (
+        ("memory", "bytes", memory.values()),
+        ("resources", "used", [at["used"] for at in resources.values()]),
+        ("power", "watts", [watts for at in told["power"] for _, watts in at["parts"]]),
+    ):
+        rows = csv.DictReader((tmp_path / f"{name}.csv").open())
+        assert [float(row[column]) for row in rows] == pytest.approx(list(values)), name
 
 
 def test_json_names_the_bottleneck_and_the_origins():
@@ -79,7 +125,8 @@ def test_figures_say_who_gave_them():
     origins = {figure["name"]: figure["origin"] for figure in told["figures"]}
     assert origins["items"] == "given" and origins["value"] == origins["zipf"] == "assumed"
     assert {"threads", "turbo_high_ghz", "reorder_buffer"} <= set(origins)
-    parts = {"modes.throughput", "modes.latency", "modes.core_loads", "fleet", "batching", "misses"}
+    parts = {"fleet", "batching", "misses", "memory", "resources", "power"}
+    parts |= {"modes.throughput", "modes.latency", "modes.core_loads"}
     assert set(told["origins"]) == parts
 
 

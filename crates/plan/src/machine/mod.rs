@@ -190,10 +190,20 @@ pub struct Power {
 }
 
 impl Power {
+    /// Returns the watts of each part at a rate.
+    pub fn parts(&self, machine: &Machine, rate: f64) -> [(&'static str, f64); 4] {
+        let ports = f64::from(machine.sockets * machine.ports);
+        [
+            ("processors", self.processors_w),
+            ("ports", ports * self.port_w),
+            ("rest", self.other_w),
+            ("requests", rate * self.request_nj * 1e-9),
+        ]
+    }
+
     /// Returns the watts at a rate.
     pub fn watts(&self, machine: &Machine, rate: f64) -> f64 {
-        let ports = f64::from(machine.sockets * machine.ports);
-        self.processors_w + ports * self.port_w + self.other_w + rate * self.request_nj * 1e-9
+        self.parts(machine, rate).iter().map(|(_, watts)| watts).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::resources::{self, item_memory};
 use super::{Figure, ModePlan, Origin, Plan, advice, machine_figures};
 use crate::load::Load;
 use crate::machine::Machine;
@@ -14,17 +15,21 @@ use crate::model::packet;
 
 /// Parts of the throughput at which latency is simulated.
 const PARTS: [f64; 10] = [0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99];
-/// Share of a machine's memory that is for items; the rest is for the system and for buffers.
-const MEMORY_SHARE: f64 = 0.85;
 
 /// Origins of what is no single figure.
-const ORIGINS: [(&str, &str); 6] = [
+const ORIGINS: [(&str, &str); 9] = [
     ("batching", "computed: equation 1"),
     ("fleet", "computed: ketama with the points that clients use"),
+    ("memory", "computed: the engine's sizes of items and index, and what a log gives up per lap"),
     ("misses", "computed: the engine, simulated with the trace"),
     ("modes.core_loads", "computed: expected loads of the partitions under random hashes"),
     ("modes.latency", "computed: simulation of the cores, plus the round trips of the machine"),
     ("modes.throughput", "computed: the least of cores, hottest partition, memory bandwidth and network"),
+    ("power", "computed: processors, ports and the rest, plus an energy per request"),
+    (
+        "resources",
+        "computed: bytes per request at the rate of the busiest server, beside the machine's limits",
+    ),
 ];
 
 /// Inputs of a plan.
@@ -103,6 +108,8 @@ pub fn build(basis: Basis<'_>, progress: &mut dyn FnMut(&str, u64)) -> Result<Pl
     let mut figures = load_figures(&basis);
     figures.extend(machine_figures(machine));
     figures.extend(results(&basis, &modes[at], &fleet, delay(load.batch).1));
+    let rate = modes[at].within_target.map_or(0.0, |point| point.rate);
+    let busiest = fleet.busiest_rate.min(rate);
     let mut remarks = basis.remarks.clone();
     if modes[at].mode.is_turbo() {
         remarks.push("the system has to set the clocks of the -T modes: the server does not".to_owned());
@@ -113,7 +120,10 @@ pub fn build(basis: Basis<'_>, progress: &mut dyn FnMut(&str, u64)) -> Result<Pl
         remarks,
         load: basis.load.clone(),
         recommended_mode: modes[at].mode,
-        server_rate: modes[at].within_target.map_or(0.0, |point| point.rate),
+        server_rate: rate,
+        memory: resources::memory(&basis),
+        resources: resources::resources(&basis, &fleet, busiest),
+        power: resources::power(&basis, busiest, rate),
         modes,
         fleet,
         batching: BATCHES.map(delay).to_vec(),
@@ -158,7 +168,7 @@ fn need(basis: &Basis<'_>, mode: &ModePlan, capacity: &Capacity, memory: Option<
         owned: if is_crew { 1.0 - load.get } else { 1.0 },
         partitions: f64::from(machine.cores_in_all()),
         memory_bytes: memory.map_or(all, |(bytes, _)| bytes),
-        server_memory_bytes: machine.memory_gib * f64::from(1 << 30) * MEMORY_SHARE,
+        server_memory_bytes: item_memory(basis),
         hit_ratio: memory.map_or(1.0, |(_, misses)| 1.0 - misses),
     }
 }

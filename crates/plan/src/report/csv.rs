@@ -2,7 +2,7 @@
 
 use micanite_workload::figure::csv_field;
 
-use super::Plan;
+use super::{Plan, Resource};
 
 /// Returns a file for each part.
 pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
@@ -35,6 +35,7 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
         figures += &format!("{},{},{},{},{}\n", fields[0], figure.value, fields[1], fields[2], fields[3]);
     }
     let batching = &mut plan.batching.iter().map(|(batch, delay)| (batch.to_string(), *delay));
+    let memory = &mut plan.memory.iter().map(|(part, bytes)| ((*part).to_owned(), *bytes));
     let misses = &mut plan.misses.iter().map(|(bytes, misses)| (bytes.to_string(), *misses));
     let mut all = vec![
         ("throughput.csv", throughput),
@@ -43,7 +44,12 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
         ("batching.csv", pairs("batch,delay_us", batching)),
         ("figures.csv", figures),
         ("servers.csv", servers(plan)),
+        ("memory.csv", pairs("part,bytes", memory)),
+        ("resources.csv", resources(plan)),
     ];
+    if !plan.power.is_empty() {
+        all.push(("power.csv", power(plan)));
+    }
     if !plan.misses.is_empty() {
         all.push(("misses.csv", pairs("bytes,miss_ratio", misses)));
     }
@@ -62,4 +68,22 @@ fn servers(plan: &Plan) -> String {
          load_factor_after_loss,is_loss_carried\n{},{},{},{},{loss}\n",
         fleet.servers, fleet.spread, fleet.busiest_rate, fleet.largest_memory_bytes
     )
+}
+
+fn resources(plan: &Plan) -> String {
+    let row = |text: String, resource: &Resource| {
+        let Resource { name, used, limit, unit } = resource;
+        text + &format!("{},{used},{limit},{unit}\n", csv_field(name))
+    };
+    plan.resources.iter().fold("resource,used,limit,unit\n".to_owned(), row)
+}
+
+fn power(plan: &Plan) -> String {
+    let mut text = "load,rate,part,watts\n".to_owned();
+    for at in &plan.power {
+        for (part, watts) in &at.parts {
+            text += &format!("{},{},{part},{watts}\n", at.name, at.rate);
+        }
+    }
+    text
 }

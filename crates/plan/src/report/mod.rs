@@ -3,12 +3,14 @@
 //! | file | subject |
 //! |---|---|
 //! | `build.rs` | computes it |
+//! | `resources.rs` | memory, bandwidth and power, part by part |
 //! | `text.rs`, `csv.rs`, `svg.rs` | shows it; JSON comes from the structure itself |
 //! | `advice.rs` | the recommendation |
 
 mod advice;
 mod build;
 mod csv;
+mod resources;
 mod svg;
 mod text;
 
@@ -23,6 +25,7 @@ use crate::model::fleet::Fleet;
 use crate::model::latency::Point;
 
 pub use build::{Basis, build};
+pub use resources::{Resource, Watts};
 pub use text::table;
 
 /// A figure with its origin.
@@ -116,6 +119,12 @@ pub struct Plan {
     pub server_rate: f64,
     /// Servers.
     pub fleet: Fleet,
+    /// Bytes of all servers, part by part.
+    pub memory: Vec<(&'static str, f64)>,
+    /// Use of each resource by the busiest server, beside its limit.
+    pub resources: Vec<Resource>,
+    /// Power of a server at some rates; empty where it is not known.
+    pub power: Vec<Watts>,
     /// Requests per datagram and the mean delay that this costs a client in microseconds.
     pub batching: Vec<(u32, f64)>,
     /// Memory and the share of reads that miss, of a trace.

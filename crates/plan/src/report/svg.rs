@@ -1,8 +1,10 @@
 //! The plan as figures.
 
-use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
+use micanite_workload::figure::{
+    Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series, short,
+};
 
-use super::{ModePlan, Plan};
+use super::{ModePlan, Plan, Resource};
 
 fn line(name: &str, points: impl Iterator<Item = (f64, f64)>) -> Line {
     Line {
@@ -19,6 +21,14 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
         all.push(("latency.svg", latency(mode)));
     }
     all.push(("batching.svg", batching(plan)));
+    all.extend([
+        ("servers.svg", servers(plan)),
+        ("memory.svg", memory(plan)),
+        ("resources.svg", resources(plan)),
+    ]);
+    if !plan.power.is_empty() {
+        all.push(("power.svg", power(plan)));
+    }
     if !plan.misses.is_empty() {
         let chart = LineChart {
             title: "Reads that miss against memory".to_owned(),
@@ -31,12 +41,16 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
     all
 }
 
-fn throughput(plan: &Plan) -> String {
-    let of = |name: &str, value: &dyn Fn(&ModePlan) -> Option<f64>| Series {
+fn bars(name: &str, values: impl Iterator<Item = Option<f64>>) -> Series {
+    Series {
         name: name.to_owned(),
         kind: Kind::Measured,
-        bars: plan.modes.iter().map(|mode| value(mode).map(Bar::new)).collect(),
-    };
+        bars: values.map(|value| value.map(Bar::new)).collect(),
+    }
+}
+
+fn throughput(plan: &Plan) -> String {
+    let of = |name: &str, value: &dyn Fn(&ModePlan) -> Option<f64>| bars(name, plan.modes.iter().map(value));
     let chart = BarChart {
         title: format!("Throughput of {}", plan.machine),
         x: Axis::linear("requests/s"),
@@ -103,6 +117,80 @@ fn batching(plan: &Plan) -> String {
         x: Axis::log("requests per datagram"),
         y: Axis::log("delay (us)"),
         lines,
+    };
+    chart.svg()
+}
+
+/// Requests of a server in the mean and of the busiest one, before and after the loss of one.
+fn servers(plan: &Plan) -> String {
+    let (fleet, rate) = (&plan.fleet, plan.load.rate);
+    let mean = |servers: usize| (servers > 0).then(|| rate / servers as f64);
+    let after = fleet.loss.map(|loss| loss.load_factor * fleet.busiest_rate);
+    let mut title = format!("Servers: {}", fleet.servers);
+    if fleet.servers > 1 {
+        title += &format!(", the busiest with {:.2} times the mean of the keys", fleet.spread);
+    }
+    let hits = fleet.loss.map_or(0.0, |loss| loss.hit_ratio * 100.0);
+    let chart = BarChart {
+        title,
+        x: Axis::linear("requests/s of a server (dashed: at most within the target)"),
+        groups: vec!["all there".to_owned(), format!("one lost, {hits:.1} % hits left")],
+        series: vec![
+            bars("mean", [mean(fleet.servers), mean(fleet.servers - 1)].into_iter()),
+            bars("busiest (ketama)", [Some(fleet.busiest_rate), after].into_iter()),
+        ],
+        arrangement: Arrangement::Beside,
+        reference: Some(plan.server_rate),
+    };
+    chart.svg()
+}
+
+fn memory(plan: &Plan) -> String {
+    let all: f64 = plan.memory.iter().map(|(_, bytes)| bytes).sum();
+    let largest = plan.fleet.largest_memory_bytes / all;
+    let parts = plan.memory.iter().map(|(part, bytes)| {
+        bars(
+            &format!("{part} ({})", short(*bytes)),
+            [1.0, largest].into_iter().map(|share| Some(bytes * share)),
+        )
+    });
+    let chart = BarChart {
+        title: "Memory with overhead".to_owned(),
+        x: Axis::linear("bytes (legend: of all servers)"),
+        groups: vec!["all servers".to_owned(), "server with most keys".to_owned()],
+        series: parts.collect(),
+        arrangement: Arrangement::Stacked,
+        reference: None,
+    };
+    chart.svg()
+}
+
+fn resources(plan: &Plan) -> String {
+    let group = |at: &Resource| format!("{}: {}/{} {}", at.name, short(at.used), short(at.limit), at.unit);
+    let chart = BarChart {
+        title: "Resources of the busiest server".to_owned(),
+        x: Axis::linear("% of the limit"),
+        groups: plan.resources.iter().map(group).collect(),
+        series: vec![bars("", plan.resources.iter().map(|at| Some(at.used / at.limit * 100.0)))],
+        arrangement: Arrangement::Beside,
+        reference: Some(100.0),
+    };
+    chart.svg()
+}
+
+fn power(plan: &Plan) -> String {
+    let parts = plan.power.iter().map(|at| at.parts.len()).max().unwrap_or(0);
+    let part = |number: usize| {
+        let name = plan.power[0].parts[number].0;
+        bars(name, plan.power.iter().map(move |at| Some(at.parts[number].1)))
+    };
+    let chart = BarChart {
+        title: "Power of a server".to_owned(),
+        x: Axis::linear("W"),
+        groups: plan.power.iter().map(|at| format!("{}, {} requests/s", at.name, short(at.rate))).collect(),
+        series: (0..parts).map(part).collect(),
+        arrangement: Arrangement::Stacked,
+        reference: None,
     };
     chart.svg()
 }

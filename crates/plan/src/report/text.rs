@@ -47,6 +47,7 @@ pub fn text(plan: &Plan) -> String {
         });
     }
     text += &fleet(plan);
+    text += &resources(plan);
     text += "\nFigures and their origins\n";
     text += &table(&["figure", "value", "unit", "origin", "source"], plan.figures.iter().map(row));
     text += "\nRecommendation\n";
@@ -86,6 +87,28 @@ fn fleet(plan: &Plan) -> String {
             &["bytes", "misses"],
             rows.map(|(bytes, misses)| vec![short(*bytes), format!("{:.2} %", misses * 100.0)]),
         );
+    }
+    text
+}
+
+/// Memory with overhead, use of the resources, power.
+fn resources(plan: &Plan) -> String {
+    let parts = |rows: &[(&str, f64)]| {
+        rows.iter().map(|(part, value)| format!("{part} {}", short(*value))).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!("\nMemory of all servers (bytes; computed)\n  {}\n", parts(&plan.memory));
+    text += "\nResources of the busiest server; computed\n";
+    text += &table(&["resource", "used", "limit", "unit", "share"], {
+        plan.resources.iter().map(|at| {
+            let share = format!("{:.1} %", at.used / at.limit * 100.0);
+            vec![at.name.to_owned(), short(at.used), short(at.limit), at.unit.to_owned(), share]
+        })
+    });
+    if !plan.power.is_empty() {
+        text += "\nPower of a server (W; computed)\n";
+        text += &table(&["load", "requests/s", "parts"], {
+            plan.power.iter().map(|at| vec![at.name.to_owned(), short(at.rate), parts(&at.parts)])
+        });
     }
     text
 }

@@ -132,7 +132,14 @@ impl BarChart {
                 canvas.line("mf-axis", (to_x(bar.low), middle), (to_x(bar.high), middle));
                 end = end.max(to_x(bar.high));
             }
-            canvas.text((end + 5.0, middle + 4.0), "start", &short(bar.value));
+            let number = short(bar.value);
+            // A number that the dashed line would strike through stands behind it.
+            if let Some(line) = self.reference.map(to_x)
+                && (end..end + 8.0 + width(&number)).contains(&line)
+            {
+                end = line;
+            }
+            canvas.text((end + 5.0, middle + 4.0), "start", &number);
         }
         if self.arrangement == Arrangement::Stacked {
             canvas.text((end + 5.0, top + BAR_HEIGHT / 2.0 + 4.0), "start", &short(from));
@@ -187,6 +194,19 @@ mod tests {
         assert!(svg.contains('\u{2026}') && svg.contains("mf-one"));
         // The ground, two of the legend, three values.
         assert_eq!(svg.matches("<rect").count(), 6);
+    }
+
+    /// A number never stands on the dashed line.
+    #[test]
+    fn numbers_leave_the_reference_free() {
+        let place = |reference| {
+            let svg = BarChart { reference, ..chart(Arrangement::Beside) }.svg();
+            let text = svg.lines().find(|line| line.contains(">1 M<") && line.contains("start")).unwrap();
+            let x = text.split("x=\"").nth(1).unwrap().split('"').next().unwrap();
+            x.parse::<f64>().unwrap()
+        };
+        assert!(place(Some(1.05e6)) > place(None));
+        assert_eq!(place(Some(2.5e6)), place(None));
     }
 
     #[test]
