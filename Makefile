@@ -44,7 +44,8 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb deps clean
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb \
+  reference docs deps clean
 
 # List the targets.
 help:
@@ -168,6 +169,14 @@ bench-engine: ## the engine: beside the memory's limit and other tables, modes, 
 	$(LAB) engine $(LAB_FLAGS)
 
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
+
+reference: ## write docs/reference/options.md anew, from the declarations of the options
+	@cargo run --quiet --package micanite $(FEATURES) --example generate -- $(TARGET_DIR)/package/generated
+	@mkdir -p docs/reference
+	@cp $(TARGET_DIR)/package/generated/options.md docs/reference/options.md
+
+docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
+	@scripts/book $(TARGET_DIR)/book
 
 # The Debian package, in target/package.
 deb: build

@@ -50,4 +50,4 @@ pub mod worker;
 /// it begins with the version of memcached whose replies these are.
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
-pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, memory_limit_bytes, serve};
+pub use serve::{EXIT_DAMAGED, EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, SIGNALS, memory_limit_bytes, serve};

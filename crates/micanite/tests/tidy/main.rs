@@ -12,6 +12,7 @@ mod links;
 mod markdown;
 mod papers;
 mod reach;
+mod reference;
 mod tree;
 mod verdict;
 mod weight;

@@ -25,7 +25,7 @@ pub use bypass::{BypassSettings, PortSettings};
 pub use fabric::{FabricCache, FabricSettings};
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Extended, Switches};
-pub use options::{Arguments, Options, Value, tabled_names, tables};
+pub use options::{Arguments, Options, Value, reference, reread_names, tabled_names, tables};
 pub use readers::{KernelGetSettings, LocalSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};

@@ -41,6 +41,7 @@ use acceptor::Acceptor;
 use inheritance::Inheritance;
 pub use memory_check::memory_limit_bytes;
 use opened::{Memory, Opened, load_secrets};
+pub use process::SIGNALS;
 use supervisor::Supervisor;
 use threads::Threads;
 

@@ -3,6 +3,7 @@
 mod arguments;
 mod file;
 mod help;
+mod reference;
 mod suggestion;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
 pub use arguments::Arguments;
 pub use help::{tabled_names, tables};
+pub use reference::{reference, reread_names};
 pub(super) use suggestion::did_you_mean;
 use value::Declaration;
 pub use value::{Kind, Value};
@@ -135,19 +137,19 @@ options! {
     }
     ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password
-        auth_file = of(Kind::Path, "FILE").letter('Y').common();
+        auth_file = of(Kind::Path, "FILE").letter('Y').common().reread();
         /// Let clients of the binary protocol say them too (SASL PLAIN)
         enable_sasl = FLAG.letter('S');
         /// Speak TLS on every TCP listener that is not marked notls:
         enable_ssl = FLAG.letter('Z');
         /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
         /// ssl_chain_cert=FILE
-        tls_cert = of(Kind::Path, "FILE").common();
+        tls_cert = of(Kind::Path, "FILE").common().reread();
         /// Private key of the certificate, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
-        tls_key = of(Kind::Path, "FILE").common();
+        tls_key = of(Kind::Path, "FILE").common().reread();
         /// Only clients with a certificate of one of these authorities get in, PEM. As -o
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
-        tls_client_ca = of(Kind::Path, "FILE").common();
+        tls_client_ca = of(Kind::Path, "FILE").common().reread();
         /// Serve these to everybody although other clients need a password or a certificate, separated by
         /// commas: udp (-U), native (--native, --bypass), fabric (--fabric)
         allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
@@ -177,7 +179,7 @@ options! {
         no_prefetch = FLAG.hidden();
     }
     ("Control and observability", "") {
-        /// Log connections as they open and close; -vv and -vvv say no more today
+        /// Log connections as they open and close; -vv and -vvv log the same today
         verbose = of(Kind::Count, "").letter('v').default("0").common();
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
         /// port or 9311 (0: off, -1: a free port)

@@ -58,6 +58,8 @@ pub struct Declaration {
     /// Makes `-h` show it, not only `--help`.
     is_common: bool,
     is_hidden: bool,
+    /// Its file is read again on the signal HUP.
+    is_reread: bool,
 }
 
 impl Declaration {
@@ -76,6 +78,7 @@ impl Declaration {
             default: None,
             is_common: false,
             is_hidden: false,
+            is_reread: false,
         }
     }
 
@@ -106,6 +109,11 @@ impl Declaration {
 
     pub const fn hidden(mut self) -> Self {
         self.is_hidden = true;
+        self
+    }
+
+    pub const fn reread(mut self) -> Self {
+        self.is_reread = true;
         self
     }
 
@@ -158,6 +166,16 @@ impl Declaration {
     /// Returns whether no help shows it.
     pub fn is_hidden(&self) -> bool {
         self.is_hidden
+    }
+
+    /// Returns whether the signal HUP makes the server read its file again.
+    pub fn is_reread(&self) -> bool {
+        self.is_reread
+    }
+
+    /// Returns the former name.
+    pub fn alias_name(&self) -> Option<&'static str> {
+        self.alias
     }
 
     pub fn is_switch(&self) -> bool {
