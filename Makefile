@@ -76,8 +76,8 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 	  PARTS=$(PARTS_FILE) scripts/part; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
-test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
-	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release"
+test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
+	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release docs"
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
