@@ -20,7 +20,7 @@ from harness.server import command, environment, free_ports
 
 PORT, ADMIN_PORT, DIRECTORY = "11211", "9311", "/tmp/micanite-tutorial"
 # Where the person of the documents works.
-WORKING_DIRECTORY = "/home/me/micanite"
+WORKING_DIRECTORY = "/srv/micanite"
 SECONDS_MAX = 60
 SERVERS = re.compile(r"(make run|micanite serve)\b")
 # Lines that depend on who runs the server, and are not in the documents.
