@@ -18,9 +18,10 @@ name in the TOML file that `--config` names; or by that name behind `--set` (`--
 A name with a dot belongs to a section of the file: `native.busy-poll` is `busy-poll` in `[native]`. The
 command line wins over the environment, the environment over the file, and the file over the default.
 `--print-config` prints the result in the form that `--config` reads. An unknown name is an error that
-suggests the nearest one.
+suggests the nearest one; an unknown variable `MICANITE_...` is a warning.
 
-Letters and meanings are memcached's where memcached has the option.
+Letters and meanings are memcached's where memcached has the option. Sizes are numbers, perhaps with a
+fraction, and a unit: `64m`, `1.5g`, `64mb`, `64GiB`. Units are powers of 1,024.
 ";
 
 const CONFIGURATION: [&str; 3] = ["set", "config", "print_config"];
@@ -55,6 +56,7 @@ pub fn reference() -> String {
     for (status, reason) in STATUSES {
         page.push_str(&format!("| {status} | {reason} |\n"));
     }
+    page.push_str("\nThe unit of systemd does not start the server again after 1, 64 and 67.\n");
     page
 }
 
