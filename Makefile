@@ -176,7 +176,7 @@ reference: ## write docs/reference/options.md anew, from the declarations of the
 	@cp $(TARGET_DIR)/package/generated/options.md docs/reference/options.md
 
 docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
-	@scripts/book $(TARGET_DIR)/book
+	@docs/site/build.sh $(TARGET_DIR)/book
 
 # The Debian package, in target/package.
 deb: build

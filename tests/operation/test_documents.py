@@ -1,4 +1,4 @@
-"""The README and the tutorial show what happens: their sessions are executed, and their output is compared."""
+"""The sessions of the README and of the tutorial are executed, and what they print is compared."""
 
 import re
 

@@ -13,8 +13,8 @@ const HEAD: &str = "\
 # Options of `micanite serve`
 
 Each option can be given in four ways: by its letter or long name on the command line; by an environment
-variable, which is `MICANITE_` and the long name in capitals with `_` for `-` (`MICANITE_MEMORY_LIMIT`); by its
-name in the TOML file that `--config` names; or by that name behind `--set` (`--set native.busy-poll=50`).
+variable, which is `MICANITE_` and the long name in capitals with `_` for `-` (`MICANITE_MEMORY_LIMIT`); by
+its name in the TOML file that `--config` names; or by that name behind `--set` (`--set native.busy-poll=50`).
 A name with a dot belongs to a section of the file: `native.busy-poll` is `busy-poll` in `[native]`. The
 command line wins over the environment, the environment over the file, and the file over the default.
 `--print-config` prints the result in the form that `--config` reads. An unknown name is an error that

@@ -1,5 +1,5 @@
-//! `docs/papers.md`: its commands are understood, and its figures stand where their links lead. So do those of
-//! the README.
+//! `docs/papers.md`: its commands are understood, and its figures stand where their links lead. So do those
+//! of the README.
 //!
 //! The lab checks the commands of the benchmarks (`crates/lab/tests/papers.rs`).
 

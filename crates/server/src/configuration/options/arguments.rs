@@ -47,7 +47,7 @@ impl Arguments {
     }
 }
 
-/// Warns of variables of the environment that look like options and are none: they would be ignored in silence.
+/// Warns of variables of the environment that look like options and are none, which would have no effect.
 fn warn_of_unknown_variables(names: impl Iterator<Item = String>) {
     for text in names.filter_map(|name| unknown_variable(&name)) {
         log!("{text}");

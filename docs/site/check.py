@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the links of a site of HTML pages: each relative one leads to a file, and to an anchor that is in it.
+"""Checks the links of a site of HTML pages: each relative one leads to a file, and to an anchor in it.
 
-    scripts/check-book DIRECTORY
+    docs/site/check.py DIRECTORY
 """
 
 import sys
@@ -53,9 +53,9 @@ def main():
     pages = sum(1 for _ in site.rglob("*.html"))
     dead = list(dead_links(site))
     for line in dead[:PRINTED_MAX]:
-        print(f"check-book: {line}", file=sys.stderr)
+        print(f"docs: {line}", file=sys.stderr)
     if dead or pages == 0:
-        sys.exit(f"check-book: {len(dead)} dead links in {pages} pages")
+        sys.exit(f"docs: {len(dead)} dead links in {pages} pages")
 
 
 if __name__ == "__main__":
