@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness.documents import Session, blocks, commands, pattern
+from harness.tools.documents import Session, blocks, commands, pattern
 from harness.server import PROJECT
 
 WORDS_MAX = 700
