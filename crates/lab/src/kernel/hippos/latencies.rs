@@ -19,8 +19,8 @@ use crate::results::measurement::Measurement;
 const POOLS: [Pool; 3] = [Pool::Usr, Pool::Etc, Pool::Sys];
 const KINDS: [Kind; 4] = [Kind::Memcached, Kind::Udp, Kind::KernelGet, Kind::Reflect];
 const ITEMS: u64 = 1 << 16;
-/// Requests per second: about a quarter and a half of memcached's peak.
-const RATES: [f64; 2] = [30e3, 70e3];
+/// Requests per second: about a quarter, a half and most of memcached's peak.
+const RATES: [f64; 3] = [30e3, 70e3, 120e3];
 
 pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) -> Result<()> {
     for pool in POOLS {
@@ -47,7 +47,7 @@ fn one(case: &str, pool: Pool, options: &Options, bench: &mut Bench, report: &mu
         sides.push(Side::new(at, server.kind.name(), ring));
     }
     let spinner = Spinner::start(bench.cpus[0])?;
-    let (rounds, slice_ms) = if quick { (3, 100) } else { (7, 300) };
+    let (rounds, slice_ms) = if quick { (3, 80) } else { (5, 150) };
     for rate in RATES {
         let mut measured = vec![[const { Vec::<Round>::new() }; 2]; sides.len()];
         for round in 0..rounds {

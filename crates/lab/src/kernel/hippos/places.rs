@@ -65,7 +65,7 @@ fn rate_of_all(
     sides: &mut [Side],
     report: &mut Measurement,
 ) -> Result<()> {
-    let (rounds, slice_ms) = if options.common.quick { (3, 80) } else { (5, 200) };
+    let (rounds, slice_ms) = if options.common.quick { (3, 60) } else { (3, 150) };
     let mut measured: Vec<Vec<(Round, f64)>> = vec![Vec::new(); sides.len()];
     for _ in 0..rounds {
         for (side, measured) in sides.iter_mut().zip(&mut measured) {
@@ -80,6 +80,10 @@ fn rate_of_all(
             rounds.iter().map(|(round, came)| of(round, *came)).collect()
         };
         if rate == MOST {
+            if servers[side.server].kind == Kind::Sink(Place::Lookup) {
+                // It is not known how often the program ran twice.
+                continue;
+            }
             let most = of(&|round, came| came / round.tally.elapsed_s);
             report.value(&case, "most", "datagrams/s", &most);
             let busy = of(&|round, _| round.usage.utilisation() * 100.0);
@@ -105,6 +109,8 @@ fn slice(server: &mut Server, side: &mut Side, rate: f64, duration: Duration) ->
     })?;
     server.process.resume();
     let came = match server.kind {
+        // GRO searches for the socket, too: the program runs twice for a datagram.
+        Kind::Sink(Place::Lookup) => (server.sunk()? - before).min(round.tally.sent),
         Kind::Sink(_) => server.sunk()? - before,
         _ => round.tally.gets,
     };

@@ -97,18 +97,17 @@ fn one(
     if shape.is_compared {
         contenders.push((", under a lock", image.load(&compiled::locked::OBJECT, &frames, true)?));
     }
-    let cores: &[&[usize]] = match shape.is_compared && bench.cpus[0] != bench.cpus[1] {
-        true => &[&bench.cpus[..1], &bench.cpus],
-        false => &[&bench.cpus[..1]],
-    };
+    let has_two = shape.is_compared && bench.cpus[0] != bench.cpus[1];
     let times = if options.common.quick { 5_000 } else { 20_000 } / shape.keys as u32;
     let mut measured = vec![[const { Vec::new() }; 2]; contenders.len()];
     for _ in 0..options.common.rounds() * 3 {
         rest();
-        for (at, cpus) in cores.iter().enumerate() {
-            let around = time(&bare.program, &frames[0], cpus, times, None)?;
+        for (at, at_once) in [false, true].into_iter().enumerate().take(1 + usize::from(has_two)) {
+            let time =
+                |loaded: &Loaded, wanted| time(loaded, &frames[0], (&bench.cpus, at_once), times, wanted);
+            let around = time(&bare, None)?;
             for ((_, contender), measured) in contenders.iter().zip(&mut measured) {
-                let ns = time(&contender.program, &frames[0], cpus, times, Some(VERDICT_SENT))?;
+                let ns = time(contender, Some(VERDICT_SENT))?;
                 measured[at].push((ns - around) / shape.keys as f64);
             }
         }
@@ -123,24 +122,33 @@ fn one(
     Ok(())
 }
 
-/// Nanoseconds of a run, while all of these CPUs repeat it: their mean.
-fn time(program: &TestProgram, frame: &[u8], cpus: &[usize], times: u32, wanted: Option<u32>) -> Result<f64> {
-    let barrier = Barrier::new(cpus.len());
+/// Nanoseconds of a run, repeated on these CPUs one after the other, or at once: their mean.
+fn time(
+    loaded: &Loaded,
+    frame: &[u8],
+    (cpus, at_once): (&[usize], bool),
+    times: u32,
+    wanted: Option<u32>,
+) -> Result<f64> {
+    let barrier = Barrier::new(if at_once { cpus.len() } else { 1 });
     let run = |cpu: usize| -> std::result::Result<f64, String> {
         system::pin(cpu).map_err(|error| error.to_string())?;
         barrier.wait();
-        let (ns, verdict) = program.repeat(frame, times).map_err(|error| error.to_string())?;
+        let (ns, verdict) = loaded.program.repeat(frame, times).map_err(|error| error.to_string())?;
         match wanted.is_none_or(|wanted| wanted == verdict) {
             true => Ok(f64::from(ns)),
             false => Err(format!("the program does not answer: verdict {verdict}")),
         }
     };
-    let all = std::thread::scope(|scope| {
-        let runs: Vec<_> = cpus.iter().map(|cpu| scope.spawn(|| run(*cpu))).collect();
-        let ended = runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a panic".to_owned())));
-        ended.collect::<std::result::Result<Vec<_>, _>>()
-    })?;
-    Ok(all.iter().sum::<f64>() / all.len() as f64)
+    let mut sum_ns = 0.0;
+    for cpus in cpus.chunks(if at_once { cpus.len() } else { 1 }) {
+        sum_ns += std::thread::scope(|scope| {
+            let runs: Vec<_> = cpus.iter().map(|cpu| scope.spawn(|| run(*cpu))).collect();
+            let ended = runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a panic".to_owned())));
+            ended.sum::<std::result::Result<f64, _>>()
+        })?;
+    }
+    Ok(sum_ns / cpus.len() as f64)
 }
 
 /// A cache in memory that programs read.

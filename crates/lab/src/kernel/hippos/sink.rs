@@ -13,7 +13,10 @@ use micanite_bpf::{
     attach_before_routing, attach_to_ingress, attach_to_lookups, attach_to_sockets, filter_socket,
     load_program, possible_cpus,
 };
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
 
 use crate::Result;
 use crate::kernel::injector::interface;
@@ -190,7 +193,7 @@ fn stand(place: Place, program: OwnedFd, name: &str, address: SocketAddr) -> Res
         }
         Place::PreRouting => Some(attach_before_routing(fd)?),
         Place::Lookup => {
-            let network = std::fs::File::open("/proc/self/ns/net")?;
+            let network = std::fs::File::open("/proc/thread-self/ns/net")?;
             Some(attach_to_lookups(fd, network.as_fd())?)
         }
         Place::Filter | Place::FullQueue | Place::Sockmap | Place::Reader => None,
@@ -209,7 +212,11 @@ fn stand(place: Place, program: OwnedFd, name: &str, address: SocketAddr) -> Res
         }
         Place::Reader => {
             let reader = socket.try_clone()?;
-            std::thread::spawn(move || receive(&reader));
+            std::thread::spawn(move || {
+                let ended = receive(&reader);
+                eprintln!("receiving: {ended:?}");
+                std::process::exit(1);
+            });
         }
         // A queue that nobody reads is full soon.
         _ => {}
@@ -217,14 +224,22 @@ fn stand(place: Place, program: OwnedFd, name: &str, address: SocketAddr) -> Res
     Ok(vec![socket.into(), program])
 }
 
+const RECEIVE_BYTES: usize = 8 << 20;
+
 /// Receives as memcached does: after each event, one datagram per system call until there is none.
 fn receive(socket: &UdpSocket) -> std::io::Result<()> {
     socket.set_nonblocking(true)?;
+    // Packets of this cable count as a page each, so the usual room is that of some fifty.
+    setsockopt(socket, RcvBufForce, &RECEIVE_BYTES)?;
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
     let (mut events, mut buffer) = ([EpollEvent::empty()], [0; 2048]);
     loop {
-        epoll.wait(&mut events, EpollTimeout::NONE)?;
+        match epoll.wait(&mut events, EpollTimeout::NONE) {
+            // It was stopped and goes on.
+            Err(Errno::EINTR) => continue,
+            other => other?,
+        };
         loop {
             match socket.recv_from(&mut buffer) {
                 Ok(_) => drop(RECEIVED.fetch_add(1, Ordering::Relaxed)),
