@@ -1,6 +1,6 @@
-// XXH3-64 of up to 250 bytes (xxHash 0.8, "XXH3_len_*" and "XXH3_hashLong"). The configuration holds everything
-// that depends only on the seed. clang has no 128-bit multiplication for BPF, so four 32-bit ones replace it.
-// May read up to 8 bytes beyond the key.
+// XXH3-64 of up to 250 bytes (xxHash 0.8, "XXH3_len_*" and "XXH3_hashLong"). The configuration holds
+// everything that depends only on the seed. clang has no 128-bit multiplication for BPF, so four 32-bit ones
+// replace it. May read up to 8 bytes beyond the key.
 
 #define PRIME64_1 0x9E3779B185EBCA87ull
 #define PRIME64_2 0xC2B2AE3D27D4EB4Full

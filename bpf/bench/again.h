@@ -1,6 +1,6 @@
 // Runs the product's program (bpf/answer.h) on one frame of a list after another, with nothing around it:
-// BPF_PROG_TEST_RUN repeats it. With LOCKED each answer is given under one lock. Only
-// for benchmarks.
+// BPF_PROG_TEST_RUN repeats it. With LOCKED each answer is given under one lock. Only for
+// benchmarks.
 
 #include "../kernel.h"
 

@@ -1,5 +1,5 @@
-// Counts what reaches a place, and drops it there. The loader attaches the same program as several types: each
-// has a verdict of its own for dropping. Only for benchmarks.
+// Counts what reaches a place, and drops it there. The loader attaches the same program as several types,
+// which have different verdicts for dropping. Only for benchmarks.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
