@@ -41,12 +41,15 @@ pub(crate) fn fill(cache: &Cache, worker: &mut Worker, items: u64) {
             continue;
         }
         values.write(item, 0, &mut value);
-        let operation =
-            Operation::Store { condition: Condition::Always, value: &value, flags: 0, expiry: Expiry::NEVER };
-        let key = &key[..];
-        let request = Request { hash, key, operation };
-        worker.execute(&[request], NOW_S, &mut Discard);
+        store(cache, worker, &key, &value);
     }
+}
+
+/// Stores an item.
+pub(crate) fn store(cache: &Cache, worker: &mut Worker, key: &[u8], value: &[u8]) {
+    let operation = Operation::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER };
+    let request = Request { hash: cache.hash(key), key, operation };
+    worker.execute(&[request], NOW_S, &mut Discard);
 }
 
 /// Drops every reply.

@@ -3,6 +3,7 @@
 
 mod account;
 mod document;
+mod hippos;
 mod injector;
 mod latency;
 pub(crate) mod load;
@@ -27,6 +28,7 @@ use crate::{Common, Result, engine};
 use servers::{Kind, Programs, Server};
 use sides::Side;
 
+pub(crate) use hippos::{SinkOptions, run_sink};
 pub(crate) use reflector::{Options as ReflectOptions, run as run_reflect};
 
 #[derive(Args, Debug)]
@@ -81,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.part(done);
     let account = account::run(options, &mut bench, &mut report);
     report.part(account);
+    hippos::run(options, &mut bench, &mut report);
     let items = if options.common.quick { BACKING_ITEMS / 4 } else { BACKING_ITEMS };
     let backing = engine::backing(&options.common, items, &mut report);
     report.part(backing);

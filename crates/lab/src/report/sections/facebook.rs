@@ -129,11 +129,21 @@ fn hits(records: &[Record]) -> Table {
 
 /// Lists latencies as the dissertation's table 3.4: at low, medium and high load for memcached.
 fn latencies(records: &[Record]) -> Table {
-    const METRICS: [&str; 5] = ["get_latency", "update_latency", "delete_latency", "thread_time", "energy"];
+    const METRICS: [&str; 7] = [
+        "get_latency",
+        "get_median",
+        "update_latency",
+        "update_median",
+        "delete_latency",
+        "thread_time",
+        "energy",
+    ];
     let columns = [
         "load and server",
         "GET (us)",
+        "GET, median (us)",
         "UPDATE (us)",
+        "UPDATE, median (us)",
         "DELETE (us)",
         "CPU of the server's threads (s per million requests)",
         "energy (J per million requests)",
