@@ -71,7 +71,9 @@ pub struct PartitionState {
 /// Input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// Requests of a period by asking worker, then by partition.
+    /// Requests of a period.
+    pub requests: u64,
+    /// Their load, in any unit, by asking worker, then by partition.
     pub loads: &'a [Vec<u64>],
     /// Mode and owner of each partition.
     pub routes: &'a [Route],
@@ -83,8 +85,11 @@ pub struct Situation<'a> {
 
 /// The most useful change, if any is worth it.
 pub fn decide(situation: Situation<'_>) -> Option<Change> {
+    if situation.requests < REQUESTS_MIN {
+        return None;
+    }
     let view = View::of(situation);
-    if view.mean * (view.workers.len() as f64) < REQUESTS_MIN as f64 {
+    if view.mean <= 0.0 {
         return None;
     }
     view.too_hot().or_else(|| view.better_owner()).or_else(|| view.cooled_down())
@@ -93,9 +98,9 @@ pub fn decide(situation: Situation<'_>) -> Option<Change> {
 /// Loads as the decisions need them.
 struct View<'a> {
     of: Situation<'a>,
-    /// Requests for each partition.
+    /// Load of each partition.
     partitions: Vec<f64>,
-    /// Requests that each worker executes.
+    /// Load that each worker executes.
     workers: Vec<f64>,
     /// The mean of those.
     mean: f64,
