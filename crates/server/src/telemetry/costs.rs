@@ -24,7 +24,7 @@ const BYTE_NS_MAX: u64 = 4;
 
 /// Rounds as the samples tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RoundKind {
+pub enum RoundKind {
     /// Datagrams of the native protocol.
     Native,
     /// Everything else.
@@ -61,7 +61,7 @@ struct OfPartition {
 
 /// Begin of a timed round.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TimedRound {
+pub struct TimedRound {
     /// CPU time of the thread, which does not pass while others run.
     began_ns: u64,
     now_ms: u64,
@@ -104,18 +104,13 @@ impl Costs {
     }
 
     /// Says whether rounds are to be timed.
-    pub(crate) fn set_wanted(&self, wanted: bool) {
+    pub fn set_wanted(&self, wanted: bool) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
 
     /// A round of a worker begins. Returns its begin if it is timed.
     #[inline]
-    pub(crate) fn begin(
-        &self,
-        worker: usize,
-        kind: RoundKind,
-        now_ms: impl FnOnce() -> u64,
-    ) -> Option<TimedRound> {
+    pub fn begin(&self, worker: usize, kind: RoundKind, now_ms: impl FnOnce() -> u64) -> Option<TimedRound> {
         if !self.wanted.load(Ordering::Relaxed) {
             return None;
         }
@@ -131,7 +126,7 @@ impl Costs {
 
     /// The round has ended.
     #[inline]
-    pub(crate) fn end(&self, worker: usize, kind: RoundKind, round: Option<TimedRound>) {
+    pub fn end(&self, worker: usize, kind: RoundKind, round: Option<TimedRound>) {
         if let Some(round) = round {
             self.end_timed(&self.workers[worker], kind, round);
         }
