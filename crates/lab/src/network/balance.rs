@@ -201,7 +201,7 @@ impl<'a> Bench<'a> {
         let uniform = self.stream(&uniform);
         let rounds = self.options.common.rounds().min(3);
         let mut over_time = [const { Vec::<Vec<f64>>::new() }; 2];
-        let mut means = [Vec::new(), Vec::new()];
+        let (mut means, mut settled) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for round in 0..rounds {
             eprint!("\r{name}, round {} of {rounds}   ", round + 1);
             for (way, by) in [By::Nothing, By::Time].into_iter().enumerate() {
@@ -209,28 +209,29 @@ impl<'a> Bench<'a> {
                 let mut controller = Controller::new(&self.team, By::Nothing);
                 let even = self.fed(&uniform, MEASURED_PERIODS, &mut controller)?.per_second;
                 let mut controller = Controller::new(&self.team, by);
-                let mut ratios = Vec::new();
+                let (mut ratios, mut last) = (Vec::new(), Vec::new());
                 for stream in &streams {
                     let fed = self.fed(stream, SETTLING_PERIODS, &mut controller)?;
-                    ratios.extend(fed.over_time.iter().map(|rate| rate / even));
+                    let of_set: Vec<_> = fed.over_time.iter().map(|rate| rate / even).collect();
+                    last.extend(of_set.iter().rev().take(MEASURED_PERIODS as usize));
+                    ratios.extend(of_set);
                 }
-                means[way].push(ratios.iter().sum::<f64>() / ratios.len() as f64);
+                means[way].push(mean(&ratios));
+                settled[way].push(mean(&last));
                 over_time[way].push(ratios);
             }
         }
         eprintln!();
-        for ((way, rounds), means) in ["not balanced", "by time"].iter().zip(&over_time).zip(&means) {
+        for (at, way) in ["not balanced", "by time"].into_iter().enumerate() {
+            let rounds = &over_time[at];
             let count = rounds.iter().map(Vec::len).min().unwrap_or(0);
             for period in 0..count {
-                let at: Vec<_> = rounds.iter().map(|ratios| ratios[period]).collect();
-                report.value(
-                    &format!("{name}, period {}", period + 1),
-                    &format!("over uniform, {way}"),
-                    "",
-                    &at,
-                );
+                let ratios: Vec<_> = rounds.iter().map(|ratios| ratios[period]).collect();
+                let case = format!("{name}, period {}", period + 1);
+                report.value(&case, &format!("over uniform, {way}"), "", &ratios);
             }
-            report.value(name, &format!("mean over uniform, {way}"), "", means);
+            report.value(name, &format!("mean over uniform, {way}"), "", &means[at]);
+            report.value(name, &format!("last periods of each set over uniform, {way}"), "", &settled[at]);
         }
         Ok(())
     }
@@ -284,6 +285,10 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
 }
 
 fn routes(cache: &Cache) -> Vec<Route> {
