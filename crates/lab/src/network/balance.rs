@@ -10,7 +10,8 @@ use micanite_server::telemetry::costs::Samples;
 use micanite_workload::Random;
 
 use super::Options;
-use super::feed::{Direct, Fed, Stream, Team, WORKERS};
+use super::feed::{Direct, Fed, Team, WORKERS};
+use super::stream::Stream;
 use crate::Result;
 use crate::harness::{in_process, system};
 use crate::results::measurement::Measurement;
@@ -118,7 +119,7 @@ impl<'a> Bench<'a> {
         for item in 0..count {
             items[team.partition_of(item)].push(item);
         }
-        let period = Duration::from_millis(if options.common.quick { 60 } else { 250 });
+        let period = Duration::from_millis(if options.common.quick { 60 } else { 150 });
         Ok(Self { options, team, items, period })
     }
 
@@ -293,4 +294,24 @@ fn mean(of: &[f64]) -> f64 {
 
 fn routes(cache: &Cache) -> Vec<Route> {
     (0..PARTITIONS).filter_map(|partition| cache.route(partition)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hot_sets_lie_on_one_worker_and_move_to_the_other() {
+        for number in 0..4 {
+            let parts = hot_set(number);
+            let of = |worker: usize| {
+                let own = parts.iter().skip(worker).step_by(WORKERS);
+                own.map(|part| part.share).sum::<f64>()
+            };
+            let (hot, cold) = (of(number % WORKERS), of(1 - number % WORKERS));
+            assert!(hot > 3.0 * cold, "{hot} beside {cold}");
+            let hottest = parts.iter().position(|part| part.share == 1.0);
+            assert_eq!(hottest, Some(3 * number % 8 * WORKERS + number % WORKERS));
+        }
+    }
 }

@@ -15,13 +15,12 @@ use micanite_server::native::{Cookies, NativeShared, Round};
 use micanite_server::session::Context;
 use micanite_server::shared;
 use micanite_server::telemetry::costs::RoundKind;
-use micanite_wire::hash::KeyHash;
-use micanite_wire::native::{Header, Opcode, PAYLOAD_BYTES, Request, RequestWriter};
-use micanite_workload::{Keys, Values};
+use micanite_wire::native::PAYLOAD_BYTES;
+use micanite_workload::Values;
 
 use super::direction::Memory;
+use super::stream::{Stream, key};
 use crate::Result;
-use crate::generator::packets::KEY_BYTES;
 use crate::harness::in_process::{self, NOW_S};
 use crate::harness::system;
 
@@ -35,15 +34,6 @@ const ENDED: u64 = 1 << 63;
 const GENERATION_AT: usize = 8;
 /// A tick of the server's coarse clock.
 const TICK: Duration = Duration::from_millis(4);
-
-/// Datagrams of one request each, made before the clock runs.
-pub(super) struct Stream {
-    bytes: Vec<u8>,
-    /// Start of each datagram; the last entry is the end.
-    starts: Vec<u32>,
-    partitions: Vec<u16>,
-    writes: Vec<bool>,
-}
 
 /// Progress of a worker, on a line of its own.
 #[derive(Debug, Default)]
@@ -137,8 +127,7 @@ impl Team {
         drawn: impl Iterator<Item = (u64, bool)>,
         value_bytes: impl Fn(usize) -> usize,
     ) -> Stream {
-        let mut stream =
-            Stream { bytes: Vec::new(), starts: vec![0], partitions: Vec::new(), writes: Vec::new() };
+        let mut stream = Stream::default();
         let mut value = Vec::new();
         for (item, is_set) in drawn {
             let key = key(item);
@@ -306,8 +295,7 @@ impl Feeder<'_> {
             at += 1;
             let partition = usize::from(stream.partitions[place]);
             if self.is_directed_here(cache.route(partition), stream.writes[place], at) {
-                let datagram =
-                    &stream.bytes[stream.starts[place] as usize..stream.starts[place + 1] as usize];
+                let datagram = stream.datagram(place);
                 let begin = end;
                 end += datagram.len();
                 burst[begin..end].copy_from_slice(datagram);
@@ -338,41 +326,36 @@ impl Feeder<'_> {
     }
 }
 
-impl Stream {
-    fn push(
-        &mut self,
-        cookie: u64,
-        (key, hash): (&[u8], KeyHash),
-        (partition, is_set): (usize, bool),
-        value: &[u8],
-    ) {
-        let start = self.bytes.len();
-        self.bytes.resize(start + PAYLOAD_BYTES, 0);
-        let mut writer = RequestWriter::new(&mut self.bytes[start..]);
-        let pushed = writer.push(&Request {
-            opcode: if is_set { Opcode::Set } else { Opcode::Get },
-            wants_cas: false,
-            wants_entry: false,
-            hash: hash.0,
-            flags: 0,
-            expiry_s: 0,
-            argument: 0,
-            id: 0,
-            key,
-            value,
-        });
-        pushed.expect("one request fits a datagram");
-        let header = Header { cookie, partition: partition as u16, client: 1, ..Header::REQUESTS };
-        let bytes = writer.finish(&header);
-        self.bytes.truncate(start + bytes);
-        self.starts.push(self.bytes.len() as u32);
-        self.partitions.push(partition as u16);
-        self.writes.push(is_set);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn key(item: u64) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    Keys::new(KEY_BYTES).write(item, &mut key);
-    key
+    /// Every request is executed by the worker that its mode wants, and none by another one's delegation.
+    #[test]
+    fn requests_go_where_the_mode_wants_them() {
+        const ITEMS: u64 = 1 << 10;
+        let cpu = micanite_control::cores::allowed()[0];
+        let state = in_process::server_of(WORKERS, "64m", "cache", Some(4)).unwrap();
+        let team = Team::new(state, [cpu, cpu]).unwrap();
+        team.fill(ITEMS, |_| 8).unwrap();
+        let stream = team.stream((0..4 * ITEMS).map(|number| (number % ITEMS, number % 7 == 0)), |_| 8);
+        for access in [Access::Erew, Access::Crew, Access::Crcw] {
+            team.share(access, |partition| partition % WORKERS).unwrap();
+            let counts = || {
+                let of = |worker| (0..team.partitions()).map(move |partition| (worker, partition));
+                let all = (0..WORKERS).flat_map(of);
+                all.map(|(worker, partition)| team.cache().load(worker, partition)).collect::<Vec<_>>()
+            };
+            let (before, interval) = (counts(), Duration::from_millis(20));
+            let fed = team.run((&stream, Direct::ByMode), 4 * interval, (interval, || Ok(()))).unwrap();
+            assert!(fed.per_second > 0.0 && fed.request_ns.iter().all(|ns| *ns > 0.0), "{fed:?}");
+            let executed: Vec<_> =
+                counts().iter().zip(before).map(|(after, before)| after - before).collect();
+            for (place, count) in executed.iter().enumerate() {
+                let (worker, partition) = (place / team.partitions(), place % team.partitions());
+                let is_own = partition % WORKERS == worker;
+                assert_eq!(*count > 0, is_own || access != Access::Erew, "{access:?}: {executed:?}");
+            }
+        }
+    }
 }

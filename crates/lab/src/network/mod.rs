@@ -6,6 +6,7 @@ pub(crate) mod direction;
 mod feed;
 mod modes;
 mod skew;
+mod stream;
 
 use clap::Args;
 use micanite_control::cores;

@@ -7,7 +7,8 @@ use micanite_engine::Access;
 use micanite_workload::{Popularity, Random, Sampler};
 
 use super::Options;
-use super::feed::{Direct, Fed, Stream, Team, WORKERS};
+use super::feed::{Direct, Fed, Team, WORKERS};
+use super::stream::Stream;
 use crate::Result;
 use crate::generator::packets::VALUE_BYTES;
 use crate::harness::in_process;
