@@ -1,14 +1,16 @@
 //! Time that requests take, by worker and partition: the other input of balancing.
 //!
 //! ```text
-//!  one round in each tick of the coarse clock -> the clock is read after each of its requests
-//!     -> time and number by partition; the rest of a round of datagrams -> all its requests alike
+//!  one round in each tick of the coarse clock -> the clock is read after each request
+//!     -> time and number by partition; the rest of a round of datagrams -> all requests alike
 //! ```
 //!
 //! A request's time is the engine's, with the reply that it writes. Datagrams follow the owner of their
 //! partition, so their other time (receiving, parsing, sending) counts as well; that of a stream stays with
-//! the worker of the connection and does not. A request that another worker executes is not timed, nor one that
-//! took so long that the thread must have been interrupted.
+//! the worker of the connection and does not. A worker with little to do has short bursts and batches, in which
+//! a request takes longer. That must not look like load: the rest is the same for all workers, and contains the
+//! first request of each batch, which waits for the memory. A request that another worker executes is not timed,
+//! nor one that took so long that the thread must have been interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -74,6 +76,8 @@ pub struct TimedRound {
 pub struct Samples {
     /// Timed requests and their nanoseconds, by partition.
     pub partitions: Vec<(u64, u64)>,
+    /// All requests of timed rounds.
+    pub requests: u64,
     /// Nanoseconds of timed rounds beside those.
     pub rest_ns: u64,
 }
@@ -85,7 +89,11 @@ impl Samples {
         let less = |(now, before): (&(u64, u64), &(u64, u64))| {
             (now.0.wrapping_sub(before.0), now.1.wrapping_sub(before.1))
         };
-        Self { partitions: pairs.map(less).collect(), rest_ns: self.rest_ns.wrapping_sub(before.rest_ns) }
+        Self {
+            partitions: pairs.map(less).collect(),
+            requests: self.requests.wrapping_sub(before.requests),
+            rest_ns: self.rest_ns.wrapping_sub(before.rest_ns),
+        }
     }
 }
 
@@ -156,6 +164,7 @@ impl Costs {
         let of_partition = |of: &OfPartition| (of.requests.get(), of.ns.get());
         let of_worker = |of: &OfWorker| Samples {
             partitions: of.partitions.iter().map(of_partition).collect(),
+            requests: of.requests.get(),
             rest_ns: of.rest_ns.get(),
         };
         self.workers.iter().map(of_worker).collect()
@@ -175,11 +184,15 @@ impl<'a> Timing<'a> {
         Self { of: &costs.workers[worker], worker, cache, last: Instant::now() }
     }
 
-    /// Notes that a request has ended, with the length of the value that it has found.
-    pub fn finish(&mut self, request: &Request<'_>, found_bytes: usize) {
+    /// Notes that a request of the batch has ended, with the length of the value that it has found.
+    pub fn finish(&mut self, index: usize, request: &Request<'_>, found_bytes: usize) {
         let now = Instant::now();
         let ns = now.duration_since(self.last).as_nanos() as u64;
         self.last = now;
+        self.of.requests.add(1);
+        if index == 0 {
+            return;
+        }
         let partition = self.cache.partition_of(request.hash);
         let bytes = found_bytes.max(given_bytes(&request.operation)) as u64;
         if ns <= REQUEST_NS_MAX + BYTE_NS_MAX * bytes && self.is_executed_here(partition, &request.operation)
@@ -187,7 +200,6 @@ impl<'a> Timing<'a> {
             let of = &self.of.partitions[partition];
             of.requests.add(1);
             of.ns.add(ns);
-            self.of.requests.add(1);
             self.of.ns.add(ns);
         }
     }

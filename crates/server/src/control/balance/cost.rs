@@ -8,22 +8,17 @@ use crate::telemetry::costs::Samples;
 type Timed = (u64, u64);
 
 /// Returns nanoseconds by asking worker, then by partition, as the numbers of requests are given. A request
-/// costs what its partition's did on the worker that executes it. Where none was timed it costs what any of
-/// that worker did, or else of any worker; without any sample, a nanosecond, so that numbers count.
+/// costs what its partition's did on the worker that executes it, and its part of the rest of all workers. Where
+/// none was timed it costs what any of that worker did, or else of any worker; without any sample, a nanosecond,
+/// so that numbers count.
 pub fn costs(requests: &[Vec<u64>], routes: &[Route], samples: &[Samples]) -> Vec<Vec<u64>> {
     let of_workers: Vec<Timed> = samples.iter().map(|of| sum(of.partitions.iter())).collect();
     let of_all = sum(of_workers.iter());
-    let rests: Vec<f64> =
-        samples.iter().zip(&of_workers).map(|(of, (requests, _))| ratio(of.rest_ns, *requests)).collect();
-    let rest_of_all = ratio(samples.iter().map(|of| of.rest_ns).sum(), of_all.0);
+    let rest = samples.iter().fold((0, 0), |rest, of| (rest.0 + of.requests, rest.1 + of.rest_ns));
     let price = |worker: usize, partition: usize| {
-        let (own, of_worker) = (samples[worker].partitions[partition], of_workers[worker]);
-        match (own, of_worker, of_all) {
-            ((1.., _), ..) => ratio(own.1, own.0) + rests[worker],
-            (_, (1.., _), _) => ratio(of_worker.1, of_worker.0) + rests[worker],
-            (_, _, (1.., _)) => ratio(of_all.1, of_all.0) + rest_of_all,
-            _ => 1.0,
-        }
+        let known = [samples[worker].partitions[partition], of_workers[worker], of_all];
+        let timed = known.into_iter().find(|(requests, _)| *requests > 0);
+        timed.map_or(0.0, mean_ns) + mean_ns(rest)
     };
     let cost = |asking: usize, partition: usize| {
         let route = routes[partition];
@@ -39,6 +34,6 @@ fn sum<'a>(timed: impl Iterator<Item = &'a Timed>) -> Timed {
     timed.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-fn ratio(ns: u64, requests: u64) -> f64 {
+fn mean_ns((requests, ns): Timed) -> f64 {
     if requests == 0 { 0.0 } else { ns as f64 / requests as f64 }
 }

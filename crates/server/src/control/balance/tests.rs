@@ -218,8 +218,9 @@ fn partitions_that_only_their_owner_uses_are_not_shared() {
 /// Samples of a worker with these prices, so many requests of each partition.
 fn samples(requests: &[u64], prices_ns: &[u64], rest_ns: u64) -> Samples {
     let of = |(requests, price): (&u64, &u64)| (*requests, requests * price);
-    let rest_ns = requests.iter().sum::<u64>() * rest_ns;
-    Samples { partitions: requests.iter().zip(prices_ns).map(of).collect(), rest_ns }
+    let all: u64 = requests.iter().sum();
+    let rest_ns = all * rest_ns;
+    Samples { requests: all, partitions: requests.iter().zip(prices_ns).map(of).collect(), rest_ns }
 }
 
 /// Requests of random numbers, prices and routes cost what adding up each single one says.
@@ -272,7 +273,7 @@ fn naive_price(
         for (worker, counts) in timed.iter().enumerate() {
             for (partition, count) in counts.iter().enumerate() {
                 if of(worker, partition) {
-                    each.extend((0..*count).map(|_| prices[worker][partition] as f64 + rest_ns));
+                    each.extend((0..*count).map(|_| prices[worker][partition] as f64));
                 }
             }
         }
@@ -281,7 +282,7 @@ fn naive_price(
     let same = |w: usize, p: usize| (w, p) == (worker, partition);
     let candidates = [all(&same), all(&|w, _| w == worker), all(&|_, _| true)];
     let known = candidates.iter().find(|each| !each.is_empty());
-    known.map_or(1.0, |each| each.iter().sum::<f64>() / each.len() as f64)
+    known.map_or(1.0, |each| each.iter().sum::<f64>() / each.len() as f64 + rest_ns)
 }
 
 /// The same number of requests everywhere, but those of worker 0's partitions take ten times as long:

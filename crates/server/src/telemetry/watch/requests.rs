@@ -81,7 +81,7 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
         let facts = std::mem::take(&mut self.facts);
         let request = &self.requests[index];
         if let Some(timing) = &mut self.timing {
-            timing.finish(request, facts.bytes().unwrap_or(0));
+            timing.finish(index, request, facts.bytes().unwrap_or(0));
             if self.wanted.is_empty() {
                 return;
             }
