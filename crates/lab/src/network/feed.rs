@@ -286,7 +286,8 @@ impl Feeder<'_> {
         let (cache, stream) = (self.team.cache(), self.stream);
         let generation = native.generation(cache).to_le_bytes();
         let other = &self.positions[1 - self.number];
-        let limit = other.0.load(Ordering::Relaxed).saturating_add(AHEAD);
+        // A worker that has ended lets this one do no more than before.
+        let limit = (other.0.load(Ordering::Relaxed) & !ENDED) + AHEAD;
         let count = stream.writes.len() as u64;
         ends.clear();
         let mut end = 0;
