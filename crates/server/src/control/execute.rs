@@ -98,11 +98,11 @@ impl Executor {
     /// A table. A single worker counts nothing by partition.
     fn routes(&self) -> String {
         let mut text = format!(
-            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}\n",
-            "partition", "mode", "owner", "requests/s", "requests"
+            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}  {:>6}\n",
+            "partition", "mode", "owner", "requests/s", "requests", "busy"
         );
         let counts = self.server.shared.loads.now(&self.server.shared.cache);
-        let rates = self.server.balance.rates();
+        let (rates, costs) = (self.server.balance.rates(), self.server.balance.costs());
         let several = self.several_workers().is_ok();
         let number = |number: Option<u64>| match number {
             Some(number) if several => number.to_string(),
@@ -114,8 +114,11 @@ impl Executor {
             };
             let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
             let (rate, sum) = (number(rates.get(partition).copied()), number(Some(sum)));
+            let busy =
+                costs.get(partition).map_or_else(|| "-".into(), |ns| format!("{:.2}%", *ns as f64 / 1e7));
+            let mode = access.name();
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}", access.name());
+            let _ = writeln!(text, "{partition:>9}  {mode:<4}  {owner:>5}  {rate:>12}  {sum:>15}  {busy:>6}");
         }
         text
     }

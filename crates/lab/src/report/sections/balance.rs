@@ -7,22 +7,35 @@ use crate::report::section::{Command, Exhibit, Form, Headline, Results, Table};
 use crate::results::charts;
 use crate::results::measurement::Record;
 
+const HOT: &str = "hot partition from datagram to reply";
+const BALANCING: &str = "balance of partitions";
+const MOVING_ALL: &str = "balance of partitions, moving hot set";
+const MOVING: &str = "balance of partitions, moving hot set, period ";
+const OVER_UNIFORM: &str = "over uniform";
 const CASE: &str = "skew over 16 partitions, 95 % GET, 1 per datagram, ";
 
 pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("net --quick --rounds 2", "net --rounds 3");
     let case = form.pick("plain", "");
+    let of_hot = form.pick("net --quick --rounds 2 --case", "net --rounds 5 --case");
+    let balancing = form.pick("net --quick --rounds 1 --case", "net --rounds 3 --case");
     let mut modes = super::engine(form);
     for (law, _) in LOADS {
         modes = modes.with("--case").with(format!("modes, {law}, 95 % GET"));
     }
     vec![
         Command::lab("net", words).with("--case").with(format!("{CASE}{case}")),
-        match super::cores() {
-            1 => modes.lacking("Access modes need two cores."),
-            _ => modes,
-        },
+        two_cores(modes),
+        two_cores(Command::lab("hot", of_hot).with(HOT)),
+        two_cores(Command::lab("balancing", balancing).with(BALANCING)),
     ]
+}
+
+fn two_cores(command: Command) -> Command {
+    match super::cores() {
+        1 => command.lacking("Workers beside each other need two cores."),
+        _ => command,
+    }
 }
 
 /// Popularities, and the modes that are shown of each.
@@ -37,10 +50,41 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             of(&records, &case, way, &mut shown);
         }
     }
+    if let Ok(records) = results.records("hot") {
+        let title = "The hottest of 16 partitions on one core, from datagram to reply, no network";
+        shown.push(Exhibit::Table(grid::ratios(&records, title)));
+    }
     if !engine.is_empty() {
         shown.extend(modes(&engine));
     }
+    if let Ok(records) = results.records("balancing") {
+        shown.extend(balanced(&records));
+    }
     Ok(shown)
+}
+
+/// What balancing makes of uneven loads, and of one that moves.
+fn balanced(records: &[Record]) -> Vec<Exhibit> {
+    let rates =
+        "Requests per second of two workers by what balances their 16 partitions, from datagram to reply";
+    let followed: Vec<_> = records
+        .iter()
+        .filter(|record| record.case.starts_with(MOVING) && record.metric.starts_with(OVER_UNIFORM))
+        .cloned()
+        .collect();
+    let x = (MOVING, "", Axis::linear("period; another hot set after each 16"));
+    let y = (OVER_UNIFORM, Axis::linear("requests per second over those of the uniform load"));
+    let title = "A hot set that moves, Zipf 0.99 over 16 partitions, two workers";
+    let sums: Vec<_> = records.iter().filter(|record| record.case == MOVING_ALL).cloned().collect();
+    let mut shown = vec![
+        Exhibit::Table(grid::ratios(records, rates)),
+        Exhibit::Lines(grid::by_number(&followed, title, x, y)),
+        Exhibit::Table(grid::values(&sums, "The moving hot set over the uniform load")),
+    ];
+    let what = "Requests per second of two workers, Zipf 0.99 over 16 partitions, balanced by time";
+    let place = ("balance of partitions, Zipf 0.99 over the partitions", "by time", "a uniform load");
+    shown.extend(grid::headline(records, what, place, "goal: 0.95 times"));
+    shown
 }
 
 /// Each core of this machine, by popularity and access mode.

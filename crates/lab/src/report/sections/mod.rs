@@ -9,6 +9,7 @@ mod items;
 mod lacking;
 mod latency;
 mod misses;
+mod modes;
 mod parts;
 mod scaling;
 mod tables;
@@ -29,7 +30,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("throughput", throughput::commands, throughput::draw),
         ("latency", latency::commands, latency::draw),
         ("engine", engine::commands, engine::draw),
-        ("modes", engine::mode_commands, engine::draw_modes),
+        ("modes", modes::commands, modes::draw),
         ("direction", direction::commands, direction::draw),
         ("scaling", scaling::commands, scaling::draw),
         ("prefetch", engine::prefetch_commands, engine::draw_prefetch),
