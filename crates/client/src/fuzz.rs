@@ -197,6 +197,7 @@ fn directory(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8>
         value_bytes_max: 1 << 20,
         ids_window: 1 + u16::from(choice),
         cookie_s: 1,
+        addresses: 0,
     };
     let mut out = vec![0; datagram.len()];
     let Some(mut writer) = DirectoryWriter::new(&mut out, &facts, first) else {

@@ -1,7 +1,9 @@
-//! Directory of a server: hash seed, cores, owners.
+//! Directory of a server: hash seed, cores, owners, interfaces.
 
 use micanite_wire::hash::KeyHash;
-use micanite_wire::native::{CoreEntry, Directory, Entry, PartitionAccess, PartitionEntry};
+use micanite_wire::native::{
+    CoreEntry, CorePlace, Directory, Entry, InterfaceAddress, PartitionAccess, PartitionEntry,
+};
 
 /// One generation of the directory.
 #[derive(Clone, Debug)]
@@ -11,6 +13,11 @@ pub(super) struct Map {
     partition_bits: u32,
     pub(super) cores: Vec<CoreEntry>,
     partitions: Vec<PartitionEntry>,
+    /// Place of each core; none if all cores are at the address that the client was given.
+    pub(super) places: Vec<CorePlace>,
+    pub(super) addresses: Vec<InterfaceAddress>,
+    /// Number of the next missing entry.
+    next: u32,
     /// Next core of the same NUMA node, for each core.
     next_in_node: Vec<u16>,
     /// Next reader of a node, in the entry of the node's first core.
@@ -27,6 +34,9 @@ impl Map {
             partition_bits: facts.partitions.trailing_zeros(),
             cores: Vec::with_capacity(usize::from(facts.cores)),
             partitions: Vec::with_capacity(facts.partitions as usize),
+            places: Vec::new(),
+            addresses: Vec::new(),
+            next: 0,
             next_in_node: Vec::new(),
             reader: Vec::new(),
             first_in_node: Vec::new(),
@@ -35,7 +45,7 @@ impl Map {
 
     /// Returns the number of the next missing entry.
     pub(super) fn next(&self) -> u32 {
-        (self.cores.len() + self.partitions.len()) as u32
+        self.next
     }
 
     /// Adds entries from `first` on; returns whether they are valid and continue the existing ones.
@@ -43,18 +53,25 @@ impl Map {
         if first != self.next() {
             return false;
         }
-        for bytes in entries.chunks_exact(4) {
-            match self.facts.entry(self.next(), bytes) {
-                Some(Entry::Core(core)) => self.cores.push(core),
-                Some(Entry::Partition(partition)) => self.partitions.push(partition),
-                None => return false,
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let Some(entry) = self.facts.entry(self.next, rest) else {
+                return false;
+            };
+            match entry {
+                Entry::Core(core) => self.cores.push(core),
+                Entry::Partition(partition) => self.partitions.push(partition),
+                Entry::Place(place) => self.places.push(place),
+                Entry::Address(address) => self.addresses.push(address),
             }
+            self.next += entry.numbers();
+            rest = &entries[(self.next - first) as usize * 4..];
         }
         true
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.next() == self.facts.entries()
+        self.next() == self.facts.all_entries()
     }
 
     /// Completes the directory once all entries are present.

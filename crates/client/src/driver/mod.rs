@@ -11,6 +11,7 @@
 //! | `directory.rs` | fetches directories |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
 //! | `server.rs`, `map.rs` | state of a server: cores, owners |
+//! | `paths.rs` | addresses of a server with several interfaces |
 //! | `pace/` | windows, round trips, gathering |
 //! | `ids.rs` | requests that must happen once |
 
@@ -19,6 +20,7 @@ mod ids;
 mod introduction;
 mod map;
 mod pace;
+mod paths;
 mod receive;
 mod retry;
 mod server;
@@ -180,6 +182,11 @@ impl Driver {
     pub fn rtt_ns(&self, server: usize, core: usize) -> u64 {
         let lane = self.servers[server].lanes.get(core);
         lane.map_or(0, |lane| lane.rtt.smoothed_ns())
+    }
+
+    /// Returns where requests for a server core go now, if the directory is known.
+    pub fn core_address(&self, server: usize, core: usize) -> Option<SocketAddr> {
+        self.servers[server].lanes.get(core).map(|lane| lane.address)
     }
 
     /// Marks a lane that may have something to send.

@@ -5,14 +5,25 @@ use super::map::Map;
 use super::pace::Gathering;
 use super::pace::Rtt;
 use super::pace::Window;
+use super::paths::{BASE, Path, ProbeBudget};
 use super::slots::{List, NONE};
 use crate::options::Options;
 use std::net::SocketAddr;
 
+/// Consecutive missed replies after which a path to an interface is left.
+const FAILURES_UNTIL_SILENT: u8 = 6;
+
 /// A core of a server, with its waiting datagrams.
 #[derive(Debug)]
 pub(super) struct Lane {
+    /// Where its datagrams go.
     pub(super) address: SocketAddr,
+    /// The core, or one that answers for it, at the address that the client was given.
+    pub(super) fallback: SocketAddr,
+    /// The core at its interface, if that was ever used.
+    pub(super) direct: SocketAddr,
+    /// The interface whose path it uses.
+    pub(super) interface: u16,
     /// Complete datagrams.
     pub(super) queue: List,
     /// Datagrams that accept requests: for the owner, and for shared gets.
@@ -37,6 +48,9 @@ impl Lane {
     fn new(address: SocketAddr, rtt: Rtt, options: &Options) -> Self {
         Self {
             address,
+            fallback: address,
+            direct: address,
+            interface: BASE,
             queue: List::EMPTY,
             filling: [NONE; 2],
             ready: false,
@@ -55,6 +69,20 @@ impl Lane {
         self.window.allows(self.in_flight)
     }
 
+    /// Returns whether a reply may come from an address: requests may have left for either.
+    pub(super) fn is_from(&self, from: SocketAddr) -> bool {
+        let is = |own: SocketAddr| own.port() == from.port() && own.ip() == from.ip();
+        is(self.address) || is(self.fallback) || is(self.direct)
+    }
+
+    /// Returns the interface whose path a reply has taken.
+    pub(super) fn interface_from(&self, from: SocketAddr) -> u16 {
+        match from.ip() == self.fallback.ip() {
+            true => BASE,
+            false => self.interface,
+        }
+    }
+
     /// Records a reply: earlier losses were not caused by a silent core.
     pub(super) fn hear(&mut self) {
         self.failures = 0;
@@ -66,6 +94,11 @@ impl Lane {
             self.failures = self.failures.saturating_add(1);
             self.failed_at = now_ns;
         }
+    }
+
+    /// Returns whether so many replies are missing that its path may lead nowhere.
+    pub(super) fn is_silent(&self) -> bool {
+        self.interface != BASE && self.failures >= FAILURES_UNTIL_SILENT
     }
 
     /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only
@@ -117,7 +150,11 @@ pub(super) struct Server {
     pub(super) version: Option<u8>,
     pub(super) map: Option<Map>,
     pub(super) lanes: Vec<Lane>,
+    /// Paths to its interfaces.
+    pub(super) paths: Vec<Path>,
+    pub(super) probes: ProbeBudget,
     pub(super) ids: Ids,
+    /// Proof of this client for the address that it was given.
     pub(super) cookie: u64,
     /// A request with an id was answered, so the server knows this client.
     pub(super) introduced: bool,
@@ -141,6 +178,8 @@ impl Server {
             version: None,
             map: None,
             lanes: Vec::new(),
+            paths: Vec::new(),
+            probes: ProbeBudget::default(),
             ids: Ids::new(),
             cookie: 0,
             introduced: false,
@@ -154,16 +193,19 @@ impl Server {
     }
 
     /// Applies a new directory.
-    pub(super) fn adopt(&mut self, map: Map, rtt: Rtt, options: &Options) {
+    pub(super) fn adopt(&mut self, now_ns: u64, map: Map, rtt: Rtt, options: &Options) {
         for (core, entry) in map.cores.iter().enumerate() {
             let address = SocketAddr::new(self.base.ip(), entry.port);
             match self.lanes.get_mut(core) {
-                Some(lane) => lane.address = address,
+                Some(lane) => (lane.address, lane.fallback) = (address, address),
                 None => self.lanes.push(Lane::new(address, rtt, options)),
             }
         }
         self.ids.set_window(map.facts.ids_window);
-        self.map = Some(map);
+        let old = self.map.replace(map);
+        let seed = |map: &Map| map.facts.hash_seed;
+        let is_same_server = old.as_ref().map(seed) == self.map.as_ref().map(seed);
+        self.plan_paths(is_same_server, now_ns);
     }
 
     /// Counts another datagram of a lane.

@@ -72,6 +72,7 @@ mod tests {
             value_bytes_max: 9,
             ids_window: 64,
             cookie_s: 64,
+            addresses: 0,
         };
         let mut datagram = vec![0; 120];
         let mut writer = DirectoryWriter::new(&mut datagram, &directory, first).unwrap();

@@ -68,6 +68,7 @@ impl Fake {
                 value_bytes_max: 1 << 20,
                 ids_window: 64,
                 cookie_s: 64,
+                addresses: 0,
             },
             nodes: vec![0; usize::from(cores)],
             owners: (0..partitions).map(owner).collect(),
