@@ -133,7 +133,7 @@ fn address(text: &str) -> Result<(IpAddr, u8), String> {
 }
 
 /// Blocks of workers, as equal as can be, the larger ones first.
-fn shares(threads: usize, ports: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn shares(threads: usize, ports: usize) -> impl Iterator<Item = Range<usize>> {
     let (least, more) = (threads / ports, threads % ports);
     let start = move |port: usize| port * least + port.min(more);
     (0..ports).map(move |port| start(port)..start(port + 1))

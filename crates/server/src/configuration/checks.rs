@@ -8,7 +8,7 @@ use micanite_engine::{Eviction, Semantics};
 
 use super::settings::{ControlSocket, Listen, NativeSettings, Settings};
 use super::tls::ListenTls;
-use super::{Options, UsageError, Value, address, bypass};
+use super::{Options, UsageError, Value, address, bypass, interfaces};
 use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -132,6 +132,7 @@ pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<Na
     let native = NativeSettings {
         // Ports around the kernel have their own.
         addresses: Vec::new(),
+        interfaces: Vec::new(),
         port,
         payload_bytes: options.native_payload.number()?,
         payload_is_default: !options.native_payload.is_said(),
@@ -141,11 +142,23 @@ pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<Na
         bypass,
     };
     if port == 0 {
-        return Ok(None);
+        return match options.native_at.is_said() {
+            true => Err(options.native_at.wrong("there is no native protocol (--native) that it is for")),
+            false => Ok(None),
+        };
     }
     if native.bypass.is_some() && native.busy_poll_us > 0 {
         let what = "it is for the kernel's sockets; --bypass has --bypass-busy-poll";
         return Err(options.native_busy_poll.wrong(what));
+    }
+    if options.native_at.is_said() {
+        if native.bypass.is_some() {
+            let what = "it is for the kernel's sockets; each --bypass names its interface itself";
+            return Err(options.native_at.wrong(what));
+        }
+        let interfaces = interfaces::interfaces(&options.native_at, threads)?;
+        let addresses = interfaces.iter().flat_map(|its| its.addresses.iter().copied()).collect();
+        return Ok(Some(NativeSettings { addresses, interfaces, ..native }));
     }
     let mut addresses = Vec::new();
     for word in settings.listen.words.iter().filter(|_| native.bypass.is_none()) {

@@ -10,6 +10,7 @@ mod auth;
 mod bypass;
 mod checks;
 mod fabric;
+mod interfaces;
 mod io;
 mod memcached;
 mod options;

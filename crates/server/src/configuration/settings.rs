@@ -23,6 +23,7 @@ use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
 use crate::limits::THREADS_MAX;
+use crate::native::NativeInterface;
 
 /// Listeners for TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub enum ControlSocket {
 pub struct NativeSettings {
     /// Addresses of the sockets; none with ports around the kernel.
     pub addresses: Vec<IpAddr>,
+    /// Interfaces of the kernel that share the workers; none if each worker has all addresses.
+    pub interfaces: Vec<NativeInterface>,
     /// Port of the first worker; -1: each worker takes a free one.
     pub port: i64,
     /// The longest datagram.
@@ -67,6 +70,14 @@ pub struct NativeSettings {
     pub busy_poll_us: u32,
     /// Ports around the kernel, where it is answered instead.
     pub bypass: Option<BypassSettings>,
+}
+
+impl NativeSettings {
+    /// Returns the addresses of a worker's sockets.
+    pub fn addresses_of(&self, worker: usize) -> &[IpAddr] {
+        let its = self.interfaces.iter().find(|its| its.workers.contains(&worker));
+        its.map_or(&self.addresses, |its| &its.addresses)
+    }
 }
 
 /// Checked settings, made by [`Settings::of`]. Every value is in its range.

@@ -2,7 +2,6 @@
 
 mod acceptor;
 mod cgroup;
-mod exposure;
 mod fabric;
 mod inheritance;
 mod kernel_get;
@@ -14,6 +13,7 @@ mod process;
 mod report;
 mod supervisor;
 mod threads;
+mod warnings;
 
 use std::io;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::{exposure, fabric, local, ports};
+use super::{fabric, local, ports, warnings};
 use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
@@ -91,7 +91,8 @@ fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
         }
         None => {
             let bytes = native.payload_bytes;
-            let port_bytes = NativePort::bytes(native.addresses.len(), bytes, native.gro);
+            let addresses = (0..settings.threads).map(|worker| native.addresses_of(worker).len()).max();
+            let port_bytes = NativePort::bytes(addresses.unwrap_or(0), bytes, native.gro);
             (bytes, port_bytes, 0)
         }
     };
@@ -155,12 +156,13 @@ pub(super) fn print(
     if let Some(local) = &server.settings.local {
         log!("  {:<10} {}", "local", local::text(local));
     }
-    exposure::warn(&server.settings);
+    warnings::of_listeners(server);
     local::warn(&server.settings);
     fabric::warn(&server.settings);
     if let Some(native) = native {
         ports::warn(native, &server.settings, cpus);
     }
+    warnings::of_workers(server);
     log!("ready");
 }
 

@@ -29,6 +29,8 @@ impl PortMap {
         let Some((directory, first, bytes)) = Directory::read(datagram) else {
             return 0;
         };
+        // Clients are to stay at the relay's address.
+        let directory = Directory { addresses: 0, ..directory };
         let mut again = vec![0; datagram.len().next_multiple_of(8) + 8];
         let Some(mut writer) = DirectoryWriter::new(&mut again, &directory, first) else {
             return 0;
