@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 import xxhash
 
-from harness.native.directory import DIRECTORY, Access, Directory, Malformed, padded, require
+from harness.native.directory import (
+    DIRECTORY,
+    Access,
+    Directory,
+    Malformed,
+    padded,
+    require,
+)
 
 MAGIC = b"Mi"
 VERSION = 1

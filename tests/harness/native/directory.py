@@ -71,7 +71,11 @@ class Directory:
 
     def listed(self):
         """The number of entries in this page."""
-        return len(self.cores + self.owners + self.places) + ADDRESS_NUMBERS * len(self.ips)
+        return len(self.cores + self.owners) + self.beyond()
+
+    def beyond(self):
+        """The number of entries of interfaces in this page."""
+        return len(self.places) + ADDRESS_NUMBERS * len(self.ips)
 
     def pack(self):
         fixed = DIRECTORY.pack(
