@@ -6,7 +6,9 @@ and the clients have a single interface with an address in each network."""
 import contextlib
 import itertools
 import os
+from pathlib import Path
 
+from harness.network import bpf
 from harness.native.client import NativeClient
 from harness.native.server import NativeServer
 from harness.network.hosts import Host, ip
@@ -62,6 +64,9 @@ class Nics:
             if self.switched:
                 ip("-n", middle, "link", "set", peer, "master", "bridge", "up")
         if self.switched:
+            # Otherwise any interface answers for the addresses of all.
+            with self.server.inside():
+                Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
             pair = ("name", self.far, "type", "veth", "peer", "name", "portc", "netns", middle)
             self.clients.ip("link", "add", *pair)
             ip("-n", middle, "link", "set", "portc", "master", "bridge", "up")
@@ -75,6 +80,10 @@ class Nics:
         host.ip("address", "add", f"{self.address(number, last)}/24", "dev", interface)
         host.ip("address", "add", f"{self.address6(number, last)}/64", "dev", interface, "nodad")
         host.ip("link", "set", interface, "up")
+
+    def direct(self, number):
+        """Directs datagrams for port BASE + i to queue i of an interface, as flow rules of a NIC do."""
+        bpf.attach(self.clients, f"far{number}", "egress", "direct", BASE=BASE, QUEUES=self.queues)
 
     def __enter__(self):
         return self

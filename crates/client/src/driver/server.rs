@@ -205,7 +205,9 @@ impl Server {
         let old = self.map.replace(map);
         let seed = |map: &Map| map.facts.hash_seed;
         let is_same_server = old.as_ref().map(seed) == self.map.as_ref().map(seed);
-        self.plan_paths(is_same_server, now_ns);
+        if options.follow_interfaces {
+            self.plan_paths(is_same_server, now_ns);
+        }
     }
 
     /// Counts another datagram of a lane.

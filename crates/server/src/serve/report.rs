@@ -16,7 +16,7 @@ use crate::control::ControlThread;
 use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
-use crate::native::{Ids, NativePort, ring_bytes};
+use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
 use crate::shared::Server;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
@@ -138,6 +138,11 @@ pub(super) fn print(
     for text in texts {
         log!("  {:<10} {text}", "port");
     }
+    if let (Some(native), Some(NativeSettings { interfaces, .. })) = (native, &server.settings.native) {
+        for its in interfaces {
+            log!("  {:<10} {}", "interface", interface(native, its));
+        }
+    }
     if let Some(state) = &server.kernel_get {
         log!("  {:<10} {}", "kernel get", state.text());
     }
@@ -164,6 +169,14 @@ pub(super) fn print(
     }
     warnings::of_workers(server);
     log!("ready");
+}
+
+/// An interface with the ports of its workers.
+fn interface(native: &NativeShared, its: &NativeInterface) -> String {
+    let ports: Vec<_> = native.cores[its.workers.clone()].iter().map(|core| core.port.to_string()).collect();
+    let ips: Vec<_> = its.addresses.iter().map(ToString::to_string).collect();
+    let plural = if ports.len() == 1 { "" } else { "s" };
+    format!("{}, UDP port{plural} {} at {}", its.name, ports.join(" "), ips.join(", "))
 }
 
 fn control_text(control: Option<&ControlThread>) -> String {

@@ -4,6 +4,7 @@ use super::fake::Fake;
 use super::options;
 use super::world::World;
 use crate::operation::{Operation, Outcome};
+use crate::options::Options;
 use micanite_wire::native::PartitionAccess;
 use std::net::IpAddr;
 
@@ -41,6 +42,15 @@ fn requests_go_to_the_interface_of_the_owner() {
     assert_eq!(world.driver.core_address(0, 2), Some("10.0.0.2:1002".parse().unwrap()));
     assert_eq!(misdirected(&mut world), 0);
     assert!(world.fakes[0].arrived[&other()] > 50);
+}
+
+#[test]
+fn requests_stay_at_the_given_address_if_they_shall() {
+    let options = Options { follow_interfaces: false, ..options() };
+    let mut world = World::connected(options, vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    assert!(misdirected(&mut world) > 0);
+    assert_eq!((world.driver.counters().probes, world.fakes[0].arrived.get(&other())), (0, None));
 }
 
 #[test]
