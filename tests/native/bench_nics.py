@@ -48,7 +48,7 @@ def measure(kind, case, seconds):
                 before = running.count("datagrams_received"), running.count("crossed")
                 report = load(url, *ITEMS, "--warmup", "500ms", "--duration", f"{seconds}s")
             after = running.count("datagrams_received"), running.count("crossed")
-    return report["operations_per_s"], after[0] - before[0], after[1] - before[1]
+    return report["throughput_ops"], after[0] - before[0], after[1] - before[1]
 
 
 def main(rounds=5, seconds=2):
