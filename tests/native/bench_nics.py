@@ -3,9 +3,9 @@
     .venv/bin/python tests/native/bench_nics.py [ROUNDS [SECONDS]]
 
 EREW, uniform GETs and SETs of 8 bytes (95 % GET), 16 per datagram; the interfaces are veth pairs. Cases: one
-interface; two, and a client that finds both; two, and a client that reaches only the first one, so that half of
-the datagrams cross. Needs root and MICANITE_BIN; prints a line for each case: operations per second (least and
-greatest of the rounds), datagrams and those that crossed."""
+interface; two, and a client that finds both; two, and a client that reaches only the first one, so that half
+of the datagrams cross. Needs root and MICANITE_BIN; prints a line for each case: operations per second (least
+and greatest of the rounds), datagrams and those that crossed."""
 
 import statistics
 import sys
@@ -60,10 +60,8 @@ def main(rounds=5, seconds=2):
     for case, found in runs.items():
         rates = [rate / 1e6 for rate, _, _ in found]
         received, crossed = (sum(run[at] for run in found) for at in (1, 2))
-        print(
-            f"{case[0]:7}{case[1]:9} {statistics.median(rates):.3f} ({min(rates):.3f} .. {max(rates):.3f}) M/s,"
-            f" {received} datagrams, {crossed} crossed"
-        )
+        spread = f"{statistics.median(rates):.3f} ({min(rates):.3f} .. {max(rates):.3f}) M/s"
+        print(f"{case[0]:7}{case[1]:9} {spread}, {received} datagrams, {crossed} crossed")
 
 
 if __name__ == "__main__":

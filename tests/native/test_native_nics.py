@@ -1,4 +1,4 @@
-"""Servers with several interfaces: each worker at one of them, and clients that find the interface of an owner.
+"""Servers with several interfaces: each worker at one, and clients that find the interface of an owner.
 
 Two and four interfaces, over the kernel's sockets and over AF_XDP."""
 
@@ -49,8 +49,8 @@ def loaded(server, *options, address=None):
 
 
 def steady(server, *options, address=None):
-    """Loads the server; returns how many datagrams of each error there were meanwhile, and how many each worker
-    received."""
+    """Loads the server; returns how many datagrams of each error there were meanwhile, and how many each
+    worker received."""
     before = [server.count(name) for name in ERRORS], server.counts("datagrams_received")
     loaded(server, *options, address=address)
     after = [server.count(name) for name in ERRORS], server.counts("datagrams_received")

@@ -1,7 +1,7 @@
 """A server's host with several interfaces, and a host of clients that has one for each of them.
 
-Apart, each interface is one end of a veth pair with a network of its own. Switched, all are ports of one bridge,
-and the clients have a single interface with an address in each network."""
+Apart, each interface is one end of a veth pair with a network of its own. Switched, all are ports of one
+bridge, and the clients have a single interface with an address in each network."""
 
 import contextlib
 import itertools
@@ -97,8 +97,7 @@ class Nics:
 
 
 class NicsServer(NativeServer):
-    """A server at all interfaces, by the kernel's sockets or by AF_XDP. Its TCP port is asked on its own host.
-    """
+    """A server at all interfaces, by the kernel's sockets or AF_XDP. Its TCP port is asked on its own host."""
 
     def __init__(self, nics, kind, *options, at=None, **settings):
         self.nics = nics

@@ -142,8 +142,9 @@ impl Driver {
         } else if lane.blocked {
             lane.window.grow();
         }
-        let interface = lane.interface_from(from);
-        server.set_cookie(interface, header.cookie);
+        if let Some(interface) = lane.interface_from(from) {
+            server.set_cookie(interface, header.cookie);
+        }
         let generation = server.map.as_ref().map(|map| map.generation);
         if generation != Some(header.generation) {
             let server = slot.server;

@@ -75,11 +75,11 @@ impl Lane {
         is(self.address) || is(self.fallback) || is(self.direct)
     }
 
-    /// Returns the interface whose path a reply has taken.
-    pub(super) fn interface_from(&self, from: SocketAddr) -> u16 {
+    /// Returns the interface whose path a reply has taken; `None` if that path was left since.
+    pub(super) fn interface_from(&self, from: SocketAddr) -> Option<u16> {
         match from.ip() == self.fallback.ip() {
-            true => BASE,
-            false => self.interface,
+            true => Some(BASE),
+            false => Some(self.interface).filter(|interface| *interface != BASE),
         }
     }
 
