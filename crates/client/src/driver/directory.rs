@@ -145,7 +145,7 @@ impl Driver {
         self.counters.received += 1;
         let server = &mut self.servers[number];
         server.version = None;
-        server.heard_at = now_ns;
+        (server.heard_at, server.base_heard_at) = (now_ns, now_ns);
         if header.cookie != 0 {
             server.cookie = header.cookie;
         }

@@ -38,6 +38,8 @@ pub(super) struct Path {
     used: bool,
     /// The server's proof of the address that datagrams on this path come from.
     pub(super) cookie: u64,
+    /// Time of the last reply on it.
+    heard_at: u64,
     /// UDP port of one of its cores.
     port: u16,
     probe: Probe,
@@ -193,14 +195,23 @@ impl Server {
         self.paths.get(usize::from(interface)).map_or(self.cookie, |path| path.cookie)
     }
 
-    /// Notes the cookie of a reply on a path.
+    /// Notes a reply on a path, and its cookie.
     #[inline]
-    pub(super) fn set_cookie(&mut self, interface: u16, cookie: u64) {
-        match self.paths.get_mut(usize::from(interface)) {
-            _ if cookie == 0 => {}
-            Some(path) => path.cookie = cookie,
-            None => self.cookie = cookie,
+    pub(super) fn hear_on(&mut self, interface: u16, cookie: u64, now_ns: u64) {
+        let (own, heard_at) = match self.paths.get_mut(usize::from(interface)) {
+            Some(path) => (&mut path.cookie, &mut path.heard_at),
+            None => (&mut self.cookie, &mut self.base_heard_at),
+        };
+        *heard_at = now_ns;
+        if cookie != 0 {
+            *own = cookie;
         }
+    }
+
+    /// Returns whether another path was answered since this time: if not, the whole server may be silent.
+    fn is_heard_elsewhere(&self, interface: u16, since: u64) -> bool {
+        let others = self.paths.iter().enumerate().filter(|(number, _)| *number != usize::from(interface));
+        self.base_heard_at >= since || others.map(|(_, path)| path.heard_at).any(|at| at >= since)
     }
 
     /// Returns when the next probe is due.
@@ -308,15 +319,21 @@ impl Driver {
         true
     }
 
-    /// Leaves a path whose core is silent: its lanes go back to the address that the client was given, until
-    /// a probe is answered.
-    pub(super) fn leave_path(&mut self, now_ns: u64, number: u16, interface: u16) {
+    /// Leaves a path whose core is silent while another path is answered: its lanes go back to the address
+    /// that the client was given, until a probe is answered. If no other path was used, the directory's reply
+    /// tells whether one is answered.
+    pub(super) fn leave_path(&mut self, now_ns: u64, (number, interface): (u16, u16), silent_since: u64) {
         let server = &mut self.servers[usize::from(number)];
+        if !server.is_heard_elsewhere(interface, silent_since) {
+            self.fetch_directory(number, now_ns);
+            return;
+        }
         let Some(path) = server.paths.get_mut(usize::from(interface)) else {
             return;
         };
         path.used = false;
-        path.probe = Probe { due_at: now_ns.saturating_add(ROUND_NS), ..Probe::default() };
+        path.probe =
+            Probe { due_at: now_ns.saturating_add(self.options.resend_ns_first), ..Probe::default() };
         self.directories_due_at = self.directories_due_at.min(path.probe.due_at);
         self.counters.paths_lost += 1;
         server.apply_paths();

@@ -40,6 +40,8 @@ pub(super) struct Lane {
     /// Consecutive missed replies, and the time of the last miss.
     failures: u8,
     failed_at: u64,
+    /// Time of the first of them.
+    failing_since: u64,
     /// Interval of the last request, for [`Gathering::count`].
     pub(super) seen: u32,
 }
@@ -61,6 +63,7 @@ impl Lane {
             rtt,
             failures: 0,
             failed_at: 0,
+            failing_since: 0,
             seen: 0,
         }
     }
@@ -90,15 +93,19 @@ impl Lane {
 
     /// Records a missed reply. Datagrams that were in flight together count as one failure.
     pub(super) fn miss(&mut self, now_ns: u64, sent_at: u64) {
+        if self.failures == 0 {
+            self.failing_since = now_ns;
+        }
         if sent_at >= self.failed_at {
             self.failures = self.failures.saturating_add(1);
             self.failed_at = now_ns;
         }
     }
 
-    /// Returns whether so many replies are missing that its path may lead nowhere.
-    pub(super) fn is_silent(&self) -> bool {
-        self.interface != BASE && self.failures >= FAILURES_UNTIL_SILENT
+    /// Returns since when replies are missing, if they are so many that its path may lead nowhere.
+    pub(super) fn silent_since(&self) -> Option<u64> {
+        let is_silent = self.interface != BASE && self.failures >= FAILURES_UNTIL_SILENT;
+        is_silent.then_some(self.failing_since)
     }
 
     /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only
@@ -156,6 +163,8 @@ pub(super) struct Server {
     pub(super) ids: Ids,
     /// Proof of this client for the address that it was given.
     pub(super) cookie: u64,
+    /// Time of the last reply from there.
+    pub(super) base_heard_at: u64,
     /// A request with an id was answered, so the server knows this client.
     pub(super) introduced: bool,
     /// An introduction is in flight.
@@ -182,6 +191,7 @@ impl Server {
             probes: ProbeBudget::default(),
             ids: Ids::new(),
             cookie: 0,
+            base_heard_at: 0,
             introduced: false,
             introducing: false,
             fetch: None,
