@@ -8,19 +8,16 @@
 //! | `timers.rs` | resending, deadlines, silent servers |
 //! | `retry.rs` | requests that have to be sent in another way |
 //! | `introduction.rs` | introduces the client to a server |
-//! | `directory.rs` | fetches directories |
+//! | `directory/` | fetches directories: owners; paths to the interfaces of a server |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
-//! | `server.rs`, `map.rs` | state of a server: cores, owners |
-//! | `paths.rs` | addresses of a server with several interfaces |
+//! | `server.rs` | state of a server: cores |
 //! | `pace/` | windows, round trips, gathering |
 //! | `ids.rs` | requests that must happen once |
 
 mod directory;
 mod ids;
 mod introduction;
-mod map;
 mod pace;
-mod paths;
 mod receive;
 mod retry;
 mod server;

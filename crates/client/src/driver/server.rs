@@ -1,11 +1,11 @@
 //! State of one server, and of each of its cores.
 
+use super::directory::map::Map;
+use super::directory::paths::{BASE, Path, ProbeBudget};
 use super::ids::Ids;
-use super::map::Map;
 use super::pace::Gathering;
 use super::pace::Rtt;
 use super::pace::Window;
-use super::paths::{BASE, Path, ProbeBudget};
 use super::slots::{List, NONE};
 use crate::options::Options;
 use std::net::SocketAddr;

@@ -11,12 +11,12 @@ use micanite_kernel::IMAGE_BYTES_MAX;
 
 use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
-use super::bypass::BypassSettings;
 use super::checks;
 use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
 use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
+use super::native::{self, BypassSettings};
 use super::options::ITEM_BYTES_MAX;
 use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
@@ -230,7 +230,7 @@ impl Settings {
         };
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
         settings.udp = udp::udp(options, &settings.listen)?;
-        settings.native = checks::native(options, &settings)?;
+        settings.native = native::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;
         settings.kernel_get = readers::kernel_get(options, &settings)?;
         settings.local = readers::local(options, &settings)?;

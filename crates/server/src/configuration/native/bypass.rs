@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use micanite_net::bypass::PortName;
 
-use super::{Options, UsageError, Value};
+use crate::configuration::{Options, UsageError, Value};
 
 /// The UDP port of the first worker, unless `--native` says another one.
 pub(super) const NATIVE_PORT_DEFAULT: i64 = 11300;

@@ -3,14 +3,14 @@
 //! it has answered a probe as the same server does; until then, and when it falls silent, they go to the
 //! address that the client was given, where another core forwards them.
 
-use super::Driver;
 use super::map::Map;
-use super::server::Server;
+use crate::driver::Driver;
+use crate::driver::server::Server;
 use micanite_wire::native::{Directory, DirectoryRequest, DirectoryWriter, Header, Kind, Status};
 use std::net::{IpAddr, SocketAddr};
 
 /// Number of no interface: the address that the client was given.
-pub(super) const BASE: u16 = u16::MAX;
+pub(in crate::driver) const BASE: u16 = u16::MAX;
 
 /// Interfaces that a client considers.
 const INTERFACES_MAX: usize = 64;
@@ -29,7 +29,7 @@ const PROBE_BYTES: usize = DirectoryWriter::BYTES_MIN;
 
 /// The path to the cores of one interface.
 #[derive(Debug, Default)]
-pub(super) struct Path {
+pub(in crate::driver) struct Path {
     /// Its addresses, the best first; none if its cores are at the address that the client was given.
     candidates: Vec<IpAddr>,
     /// The one that is probed or used.
@@ -37,7 +37,7 @@ pub(super) struct Path {
     /// It has answered a probe.
     used: bool,
     /// The server's proof of the address that datagrams on this path come from.
-    pub(super) cookie: u64,
+    pub(in crate::driver) cookie: u64,
     /// Time of the last reply on it.
     heard_at: u64,
     /// UDP port of one of its cores.
@@ -63,7 +63,7 @@ impl Default for Probe {
 
 /// Probes that a server may still cause.
 #[derive(Debug, Default)]
-pub(super) struct ProbeBudget {
+pub(in crate::driver) struct ProbeBudget {
     left: u16,
     until: u64,
 }
@@ -81,7 +81,7 @@ impl ProbeBudget {
 
 impl Path {
     /// Returns the address that is used, if one is.
-    pub(super) fn ip(&self) -> Option<IpAddr> {
+    pub(in crate::driver) fn ip(&self) -> Option<IpAddr> {
         self.candidates.get(self.at).copied().filter(|_| self.used)
     }
 
@@ -145,7 +145,7 @@ fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
 
 impl Server {
     /// Plans the paths of a new directory. Paths to the same addresses of the same server stay as they are.
-    pub(super) fn plan_paths(&mut self, is_same_server: bool, now_ns: u64) {
+    pub(in crate::driver) fn plan_paths(&mut self, is_same_server: bool, now_ns: u64) {
         let Some(map) = &self.map else {
             return;
         };
@@ -191,13 +191,13 @@ impl Server {
 
     /// Returns the cookie for datagrams on a path.
     #[inline]
-    pub(super) fn cookie(&self, interface: u16) -> u64 {
+    pub(in crate::driver) fn cookie(&self, interface: u16) -> u64 {
         self.paths.get(usize::from(interface)).map_or(self.cookie, |path| path.cookie)
     }
 
     /// Notes a reply on a path, and its cookie.
     #[inline]
-    pub(super) fn hear_on(&mut self, interface: u16, cookie: u64, now_ns: u64) {
+    pub(in crate::driver) fn hear_on(&mut self, interface: u16, cookie: u64, now_ns: u64) {
         let (own, heard_at) = match self.paths.get_mut(usize::from(interface)) {
             Some(path) => (&mut path.cookie, &mut path.heard_at),
             None => (&mut self.cookie, &mut self.base_heard_at),
@@ -215,14 +215,14 @@ impl Server {
     }
 
     /// Returns when the next probe is due.
-    pub(super) fn probes_due_at(&self) -> u64 {
+    pub(in crate::driver) fn probes_due_at(&self) -> u64 {
         self.paths.iter().map(|path| path.probe.due_at).min().unwrap_or(u64::MAX)
     }
 }
 
 impl Driver {
     /// Sends the probes of a server that are due; returns whether the closure accepted all of them.
-    pub(super) fn transmit_probes(
+    pub(in crate::driver) fn transmit_probes(
         &mut self,
         now_ns: u64,
         number: usize,
@@ -278,7 +278,13 @@ impl Driver {
     }
 
     /// Takes a reply to a probe; returns whether it is one.
-    pub(super) fn on_probed(&mut self, now_ns: u64, header: &Header, bytes: &[u8], from: SocketAddr) -> bool {
+    pub(in crate::driver) fn on_probed(
+        &mut self,
+        now_ns: u64,
+        header: &Header,
+        bytes: &[u8],
+        from: SocketAddr,
+    ) -> bool {
         let number = usize::from(header.sequence as u16);
         let Some(server) = self.servers.get_mut(number).filter(|_| header.client == self.client) else {
             return false;
@@ -322,7 +328,12 @@ impl Driver {
     /// Leaves a path whose core is silent while another path is answered: its lanes go back to the address
     /// that the client was given, until a probe is answered. If no other path was used, the directory's reply
     /// tells whether one is answered.
-    pub(super) fn leave_path(&mut self, now_ns: u64, (number, interface): (u16, u16), silent_since: u64) {
+    pub(in crate::driver) fn leave_path(
+        &mut self,
+        now_ns: u64,
+        (number, interface): (u16, u16),
+        silent_since: u64,
+    ) {
         let server = &mut self.servers[usize::from(number)];
         if !server.is_heard_elsewhere(interface, silent_since) {
             self.fetch_directory(number, now_ns);

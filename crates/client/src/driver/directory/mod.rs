@@ -1,9 +1,12 @@
 //! Fetches directories page by page, and again when the generation changes.
 
-use super::map::Map;
+pub(super) mod map;
+pub(super) mod paths;
+
 use super::pace::Rtt;
 use super::server::{Fetch, Health, Server};
 use super::{Driver, Place};
+use map::Map;
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};
 use std::net::SocketAddr;
 

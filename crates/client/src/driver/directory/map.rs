@@ -7,15 +7,15 @@ use micanite_wire::native::{
 
 /// One generation of the directory.
 #[derive(Clone, Debug)]
-pub(super) struct Map {
-    pub(super) generation: u32,
-    pub(super) facts: Directory,
+pub(in crate::driver) struct Map {
+    pub(in crate::driver) generation: u32,
+    pub(in crate::driver) facts: Directory,
     partition_bits: u32,
-    pub(super) cores: Vec<CoreEntry>,
+    pub(in crate::driver) cores: Vec<CoreEntry>,
     partitions: Vec<PartitionEntry>,
     /// Place of each core; none if all cores are at the address that the client was given.
-    pub(super) places: Vec<CorePlace>,
-    pub(super) addresses: Vec<InterfaceAddress>,
+    pub(in crate::driver) places: Vec<CorePlace>,
+    pub(in crate::driver) addresses: Vec<InterfaceAddress>,
     /// Number of the next missing entry.
     next: u32,
     /// Next core of the same NUMA node, for each core.
@@ -27,7 +27,7 @@ pub(super) struct Map {
 
 impl Map {
     /// Starts a directory without entries.
-    pub(super) fn begin(generation: u32, facts: Directory) -> Self {
+    pub(in crate::driver) fn begin(generation: u32, facts: Directory) -> Self {
         Self {
             generation,
             facts,
@@ -44,12 +44,12 @@ impl Map {
     }
 
     /// Returns the number of the next missing entry.
-    pub(super) fn next(&self) -> u32 {
+    pub(in crate::driver) fn next(&self) -> u32 {
         self.next
     }
 
     /// Adds entries from `first` on; returns whether they are valid and continue the existing ones.
-    pub(super) fn extend(&mut self, first: u32, entries: &[u8]) -> bool {
+    pub(in crate::driver) fn extend(&mut self, first: u32, entries: &[u8]) -> bool {
         if first != self.next() {
             return false;
         }
@@ -70,12 +70,12 @@ impl Map {
         true
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub(in crate::driver) fn is_complete(&self) -> bool {
         self.next() == self.facts.all_entries()
     }
 
     /// Completes the directory once all entries are present.
-    pub(super) fn finish(&mut self) {
+    pub(in crate::driver) fn finish(&mut self) {
         let cores = self.cores.len();
         self.next_in_node = (0..cores as u16).collect();
         self.first_in_node = (0..cores as u16).collect();
@@ -91,7 +91,7 @@ impl Map {
 
     /// Returns the partition of a key, with its owner and access mode.
     #[inline]
-    pub(super) fn find(&self, hash: u64) -> (u16, PartitionEntry) {
+    pub(in crate::driver) fn find(&self, hash: u64) -> (u16, PartitionEntry) {
         let partition = KeyHash(hash).partition(self.partition_bits);
         let entry = self.partitions[partition];
         (partition as u16, entry)
@@ -99,14 +99,14 @@ impl Map {
 
     /// Returns the core for the next plain get under CREW.
     #[inline]
-    pub(super) fn reader(&self, owner: u16, node: Option<u16>) -> u16 {
+    pub(in crate::driver) fn reader(&self, owner: u16, node: Option<u16>) -> u16 {
         let member = node.and_then(|node| self.cores.iter().position(|core| core.node == node));
         let member = member.unwrap_or(usize::from(owner));
         self.reader[usize::from(self.first_in_node[member])]
     }
 
     /// Advances the reader of a core's node.
-    pub(super) fn turn(&mut self, core: u16) {
+    pub(in crate::driver) fn turn(&mut self, core: u16) {
         let Some(first) = self.first_in_node.get(usize::from(core)) else {
             return;
         };
@@ -116,7 +116,7 @@ impl Map {
 
     /// Returns whether any core of a node may answer plain gets of the partition.
     #[inline]
-    pub(super) fn is_shared(entry: PartitionEntry) -> bool {
+    pub(in crate::driver) fn is_shared(entry: PartitionEntry) -> bool {
         entry.access == PartitionAccess::Crew
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use micanite_net::xdp::Interface;
 
 use super::bypass::shares;
-use super::{UsageError, Value};
+use crate::configuration::{UsageError, Value};
 use crate::native::NativeInterface;
 
 /// Returns the interfaces that the option names, with their workers.
