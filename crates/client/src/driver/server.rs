@@ -16,7 +16,7 @@ const FAILURES_UNTIL_SILENT: u8 = 6;
 /// A core of a server, with its waiting datagrams.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Where its datagrams go.
+    /// Destination of its datagrams.
     pub(super) address: SocketAddr,
     /// The core, or one that answers for it, at the address that the client was given.
     pub(super) fallback: SocketAddr,

@@ -16,8 +16,8 @@ const THREAD_PREFIX: &str = "worker-";
 /// several.
 const PORTS_HEADING: &str = "core UDP port node";
 
-/// The workers of a server, and their places if it has them at several interfaces. `ask` sends it a request; `chosen` are CPUs to take instead of those
-/// that its threads are kept on.
+/// The workers of a server, and their places if it has them at several interfaces. `ask` sends it a
+/// request; `chosen` are CPUs to take instead of those that its threads are kept on.
 pub fn workers(
     ask: impl Fn(Request) -> Result<String, String>,
     chosen: Option<&[usize]>,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::options::Worker;
 
-/// Where a running server has a worker.
+/// Interface at which a running server has a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Name of the interface, or an address, as the server was told.

@@ -21,7 +21,7 @@ use super::ids::Ids;
 pub struct NativeInterface {
     /// Name of the interface or of the port around the kernel, or an address.
     pub name: String,
-    /// Where its workers answer.
+    /// Addresses at which its workers answer.
     pub addresses: Vec<IpAddr>,
     pub workers: Range<usize>,
 }

@@ -30,7 +30,8 @@ const PROBE_BYTES: usize = DirectoryWriter::BYTES_MIN;
 /// The path to the cores of one interface.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct Path {
-    /// Its addresses, the best first; none if its cores are at the address that the client was given.
+    /// Addresses of the interface, the best first; none if its cores are at the address that the client was
+    /// given.
     candidates: Vec<IpAddr>,
     /// The one that is probed or used.
     at: usize,

@@ -1,5 +1,5 @@
-//! `--native-at`: interfaces of the kernel that share the workers in blocks, so that each worker answers at one
-//! interface only (TOCS'16, 5.1).
+//! `--native-at`: interfaces of the kernel that share the workers in blocks, so that each worker answers at
+//! one interface only (TOCS'16, 5.1).
 
 use std::net::IpAddr;
 
