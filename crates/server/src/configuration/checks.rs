@@ -1,6 +1,5 @@
 //! Checks of options that the declaration cannot express: what is wrong, in a sentence that names the option.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use micanite_control::size;
