@@ -38,6 +38,12 @@ pub struct Counters {
     pub directories: u64,
     /// Times that a server was declared dead.
     pub servers_lost: u64,
+    /// Probes of addresses that a directory named.
+    pub probes: u64,
+    /// Interfaces of servers that answered a probe, and are used from then on.
+    pub paths_found: u64,
+    /// Interfaces that fell silent, and are not used until they answer a probe.
+    pub paths_lost: u64,
     /// Datagrams by their number of requests, when first sent.
     pub batch_sizes: [u64; BATCH_SIZES_MAX + 1],
 }
@@ -61,6 +67,9 @@ impl Default for Counters {
             unproven: 0,
             directories: 0,
             servers_lost: 0,
+            probes: 0,
+            paths_found: 0,
+            paths_lost: 0,
             batch_sizes: [0; BATCH_SIZES_MAX + 1],
         }
     }

@@ -8,16 +8,15 @@
 //! | `timers.rs` | resending, deadlines, silent servers |
 //! | `retry.rs` | requests that have to be sent in another way |
 //! | `introduction.rs` | introduces the client to a server |
-//! | `directory.rs` | fetches directories |
+//! | `directory/` | fetches directories: owners; paths to the interfaces of a server |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
-//! | `server.rs`, `map.rs` | state of a server: cores, owners |
+//! | `server.rs` | state of a server: cores |
 //! | `pace/` | windows, round trips, gathering |
 //! | `ids.rs` | requests that must happen once |
 
 mod directory;
 mod ids;
 mod introduction;
-mod map;
 mod pace;
 mod receive;
 mod retry;
@@ -180,6 +179,11 @@ impl Driver {
     pub fn rtt_ns(&self, server: usize, core: usize) -> u64 {
         let lane = self.servers[server].lanes.get(core);
         lane.map_or(0, |lane| lane.rtt.smoothed_ns())
+    }
+
+    /// Returns where requests for a server core go now, if the directory is known.
+    pub fn core_address(&self, server: usize, core: usize) -> Option<SocketAddr> {
+        self.servers[server].lanes.get(core).map(|lane| lane.address)
     }
 
     /// Marks a lane that may have something to send.

@@ -1,6 +1,6 @@
 //! Selects server, core and datagram of a request.
 
-use super::map::Map;
+use super::directory::map::Map;
 use super::server::Health;
 use super::slots::{NONE, State};
 use super::{Driver, Place};

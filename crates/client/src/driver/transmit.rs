@@ -106,6 +106,7 @@ impl Driver {
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
         let server = &mut self.servers[usize::from(place.server)];
+        let cookie = server.cookie(server.lanes[usize::from(place.core)].interface);
         let lane = &mut server.lanes[usize::from(place.core)];
         let slot = self.slots.get(index);
         let attempts = slot.attempts.saturating_add(1);
@@ -118,7 +119,7 @@ impl Driver {
             sequence: slot.sequence,
             client: self.client,
             echo: slot.nonce << 8 | u64::from(attempts),
-            cookie: server.cookie,
+            cookie,
             ..Header::REQUESTS
         };
         header.write(self.slots.bytes_mut(index));

@@ -11,18 +11,19 @@ use micanite_kernel::IMAGE_BYTES_MAX;
 
 use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
-use super::bypass::BypassSettings;
 use super::checks;
 use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
 use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
+use super::native::{self, BypassSettings};
 use super::options::ITEM_BYTES_MAX;
 use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
 use crate::limits::THREADS_MAX;
+use crate::native::NativeInterface;
 
 /// Listeners for TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub enum ControlSocket {
 pub struct NativeSettings {
     /// Addresses of the sockets; none with ports around the kernel.
     pub addresses: Vec<IpAddr>,
+    /// Interfaces of the kernel that share the workers; none if each worker has all addresses.
+    pub interfaces: Vec<NativeInterface>,
     /// Port of the first worker; -1: each worker takes a free one.
     pub port: i64,
     /// The longest datagram.
@@ -67,6 +70,14 @@ pub struct NativeSettings {
     pub busy_poll_us: u32,
     /// Ports around the kernel, where it is answered instead.
     pub bypass: Option<BypassSettings>,
+}
+
+impl NativeSettings {
+    /// Returns the addresses of a worker's sockets.
+    pub fn addresses_of(&self, worker: usize) -> &[IpAddr] {
+        let its = self.interfaces.iter().find(|its| its.workers.contains(&worker));
+        its.map_or(&self.addresses, |its| &its.addresses)
+    }
 }
 
 /// Checked settings, made by [`Settings::of`]. Every value is in its range.
@@ -219,7 +230,7 @@ impl Settings {
         };
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
         settings.udp = udp::udp(options, &settings.listen)?;
-        settings.native = checks::native(options, &settings)?;
+        settings.native = native::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;
         settings.kernel_get = readers::kernel_get(options, &settings)?;
         settings.local = readers::local(options, &settings)?;

@@ -38,4 +38,4 @@ pub use port::sockets::{SocketPort, Sockets};
 pub use port::{NativePort, QueueOfPort};
 pub use round::outbox::{Outbox, Source};
 pub use round::{Round, Taken};
-pub use shared::NativeShared;
+pub use shared::{NativeInterface, NativeShared};

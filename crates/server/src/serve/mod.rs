@@ -1,7 +1,6 @@
 //! A server from its options to its end.
 
 mod acceptor;
-
 mod exposure;
 mod fabric;
 mod inheritance;
@@ -15,6 +14,7 @@ mod process;
 mod report;
 mod supervisor;
 mod threads;
+mod warnings;
 
 use std::io;
 use std::process::ExitCode;

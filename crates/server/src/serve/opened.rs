@@ -15,9 +15,9 @@ use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
 use super::{Failure, cannot_start, fabric, listeners, local, memory_check, process};
-use crate::configuration::Settings;
+use crate::configuration::{PortSettings, Settings};
 use crate::control::kernel_get::KernelGetState;
-use crate::native::{NativeShared, Sockets};
+use crate::native::{NativeInterface, NativeShared, Sockets};
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
 use crate::shared::clock::{Clock, unix_now_s};
@@ -130,9 +130,14 @@ fn native(
     let shared = NativeShared::new(cores, native.payload_bytes, random);
     Ok(Some(match &native.bypass {
         Some(bypass) => {
-            let shares = bypass.ports.iter().map(|port| port.workers.clone());
-            shared.over(ports, shares.collect())
+            let interface = |(open, of): (&Bypass, &PortSettings)| NativeInterface {
+                name: of.name.to_string(),
+                addresses: open.addresses.iter().map(|(ip, _)| *ip).collect(),
+                workers: of.workers.clone(),
+            };
+            let interfaces = ports.iter().zip(&bypass.ports).map(interface).collect();
+            shared.over(ports).at(interfaces)
         }
-        None => shared,
+        None => shared.at(native.interfaces.clone()),
     }))
 }

@@ -9,14 +9,14 @@ use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::{exposure, fabric, local, ports};
+use super::{fabric, local, ports, warnings};
 use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
-use crate::native::{Ids, NativePort, ring_bytes};
+use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
 use crate::shared::Server;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
@@ -91,7 +91,8 @@ fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
         }
         None => {
             let bytes = native.payload_bytes;
-            let port_bytes = NativePort::bytes(native.addresses.len(), bytes, native.gro);
+            let addresses = (0..settings.threads).map(|worker| native.addresses_of(worker).len()).max();
+            let port_bytes = NativePort::bytes(addresses.unwrap_or(0), bytes, native.gro);
             (bytes, port_bytes, 0)
         }
     };
@@ -137,6 +138,11 @@ pub(super) fn print(
     for text in texts {
         log!("  {:<10} {text}", "port");
     }
+    if let (Some(native), Some(NativeSettings { interfaces, .. })) = (native, &server.settings.native) {
+        for its in interfaces {
+            log!("  {:<10} {}", "interface", interface(native, its));
+        }
+    }
     if let Some(state) = &server.kernel_get {
         log!("  {:<10} {}", "kernel get", state.text());
     }
@@ -155,13 +161,22 @@ pub(super) fn print(
     if let Some(local) = &server.settings.local {
         log!("  {:<10} {}", "local", local::text(local));
     }
-    exposure::warn(&server.settings);
+    warnings::of_listeners(server);
     local::warn(&server.settings);
     fabric::warn(&server.settings);
     if let Some(native) = native {
         ports::warn(native, &server.settings, cpus);
     }
+    warnings::of_workers(server);
     log!("ready");
+}
+
+/// An interface with the ports of its workers.
+fn interface(native: &NativeShared, its: &NativeInterface) -> String {
+    let ports: Vec<_> = native.cores[its.workers.clone()].iter().map(|core| core.port.to_string()).collect();
+    let ips: Vec<_> = its.addresses.iter().map(ToString::to_string).collect();
+    let plural = if ports.len() == 1 { "" } else { "s" };
+    format!("{}, UDP port{plural} {} at {}", its.name, ports.join(" "), ips.join(", "))
 }
 
 fn control_text(control: Option<&ControlThread>) -> String {

@@ -189,6 +189,10 @@ options! {
     ("Native protocol", "native") {
         /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
         native = of(Kind::Port, "N").key("port").default("0").common();
+        /// Interfaces, or addresses of them joined by +, that share the workers of --native in blocks, so that
+        /// each worker answers at one of them only; separated by commas [default: every worker answers at
+        /// the addresses of -l]; docs/nic.md
+        native_at = of(Kind::List, "INTERFACE");
         /// The longest datagram of the native protocol, 1232 to 65507 bytes
         native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
         /// Let the kernel join and split native datagrams (GRO, GSO): on, off

@@ -146,6 +146,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             };
             if !self.colleagues.contains(&owner) {
                 // The port of the owner does not reach this client.
+                counters.crossed.add(1);
                 round.take(datagram.bytes, source, true);
                 continue;
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use micanite_net::bypass::PortName;
 
-use super::{Options, UsageError, Value};
+use crate::configuration::{Options, UsageError, Value};
 
 /// The UDP port of the first worker, unless `--native` says another one.
 pub(super) const NATIVE_PORT_DEFAULT: i64 = 11300;
@@ -133,7 +133,7 @@ fn address(text: &str) -> Result<(IpAddr, u8), String> {
 }
 
 /// Blocks of workers, as equal as can be, the larger ones first.
-fn shares(threads: usize, ports: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn shares(threads: usize, ports: usize) -> impl Iterator<Item = Range<usize>> {
     let (least, more) = (threads / ports, threads % ports);
     let start = move |port: usize| port * least + port.min(more);
     (0..ports).map(move |port| start(port)..start(port + 1))

@@ -42,7 +42,7 @@ pub(super) fn warn(settings: &Settings) {
 }
 
 /// Returns whether other machines reach an address.
-pub(super) fn is_reachable(host: &str) -> bool {
+pub(in crate::serve) fn is_reachable(host: &str) -> bool {
     host.parse().is_ok_and(|ip: IpAddr| !ip.is_loopback())
 }
 

@@ -1,9 +1,12 @@
 //! Fetches directories page by page, and again when the generation changes.
 
-use super::map::Map;
+pub(super) mod map;
+pub(super) mod paths;
+
 use super::pace::Rtt;
 use super::server::{Fetch, Health, Server};
 use super::{Driver, Place};
+use map::Map;
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};
 use std::net::SocketAddr;
 
@@ -44,6 +47,10 @@ impl Driver {
     ) -> bool {
         let mut next = u64::MAX;
         for number in 0..self.servers.len() {
+            if !self.transmit_probes(now_ns, number, send) {
+                return false;
+            }
+            next = next.min(self.servers[number].probes_due_at());
             let Some(fetch) = &self.servers[number].fetch else {
                 continue;
             };
@@ -123,6 +130,9 @@ impl Driver {
 
     /// Processes a page.
     pub(super) fn on_directory(&mut self, now_ns: u64, header: &Header, bytes: &[u8], from: SocketAddr) {
+        if self.on_probed(now_ns, header, bytes, from) {
+            return;
+        }
         let Some(number) = self.fetching(header, from) else {
             return;
         };
@@ -138,7 +148,7 @@ impl Driver {
         self.counters.received += 1;
         let server = &mut self.servers[number];
         server.version = None;
-        server.heard_at = now_ns;
+        (server.heard_at, server.base_heard_at) = (now_ns, now_ns);
         if header.cookie != 0 {
             server.cookie = header.cookie;
         }
@@ -201,7 +211,8 @@ impl Driver {
         server.fetch = None;
         server.fetched_at = now_ns.max(1);
         server.health = Health::Alive;
-        server.adopt(pages, rtt, &self.options);
+        server.adopt(now_ns, pages, rtt, &self.options);
+        self.directories_due_at = self.directories_due_at.min(server.probes_due_at());
         let lanes = server.lanes.len();
         self.share_datagrams();
         // Datagrams for removed cores still have to leave, so their lanes stay.
@@ -226,12 +237,13 @@ impl Driver {
 
 impl Server {
     /// Returns the base port first, then the ports of the cores in turn, because one of them may be
-    /// overloaded.
+    /// overloaded. All are at the address that the client was given: a core of another interface would name
+    /// other ports for this one.
     fn port_to_ask(&self) -> SocketAddr {
         let attempts = self.fetch.as_ref().map_or(0, |fetch| fetch.attempts);
         let core = usize::from(attempts / 2) % self.lanes.len().max(1);
         match (attempts % 2, self.lanes.get(core)) {
-            (1, Some(lane)) => lane.address,
+            (1, Some(lane)) => lane.fallback,
             _ => self.base,
         }
     }
