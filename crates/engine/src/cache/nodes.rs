@@ -53,8 +53,8 @@ impl WorkerNodes {
 pub struct Bound {
     /// Partitions that have a policy now.
     pub partitions: usize,
-    /// A partition that could not be bound, and the kernel's error.
-    pub failed: Option<(usize, i32)>,
+    /// Partitions that could not be bound, each with the number of the kernel's error.
+    pub failed: Vec<(usize, i32)>,
 }
 
 impl Config {
@@ -89,9 +89,7 @@ impl Config {
             };
             match partition.region.bind(Some(&policy)) {
                 Ok(()) => bound.partitions += 1,
-                Err(error) => {
-                    bound.failed = bound.failed.or(Some((number, error.raw_os_error().unwrap_or(0))))
-                }
+                Err(error) => bound.failed.push((number, error.raw_os_error().unwrap_or(0))),
             }
         }
         bound
@@ -211,7 +209,7 @@ mod tests {
             };
             let cache = Arc::new(Cache::new(&config).unwrap());
             let partitions = cache.layout().partitions;
-            assert_eq!(*cache.bound(), Bound { partitions, failed: None });
+            assert_eq!(*cache.bound(), Bound { partitions, failed: Vec::new() });
             let mut client = owner_of_all(&cache);
             assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
             for partition in 0..partitions {
@@ -237,7 +235,7 @@ mod tests {
         let config =
             Config { memory_bytes: 64 << 20, workers: 2, access: Access::Erew, nodes, ..Config::default() };
         let cache = Arc::new(Cache::new(&config).unwrap());
-        assert_eq!(*cache.bound(), Bound { partitions: 1, failed: Some((1, EINVAL)) });
+        assert_eq!(*cache.bound(), Bound { partitions: 1, failed: vec![(1, EINVAL)] });
         let mut client = owner_of_all(&cache);
         assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
         let policy = Policy::Prefer(missing.unwrap());
