@@ -88,14 +88,18 @@ impl Region {
         Ok(moved)
     }
 
-    /// Returns the nodes of at most `samples` pages at even distances; pages that are not present have none.
+    /// Returns the nodes of at most `samples` pages, spread evenly; pages that are not present have none.
     ///
     /// # Errors
     /// Returns the error of `move_pages`.
     pub fn nodes_of_samples(&self, samples: usize) -> io::Result<Vec<u16>> {
         let bytes = self.words() * WORD_BYTES;
-        let step = (bytes / samples.max(1)).next_multiple_of(self.unit_bytes());
-        let pages: Vec<usize> = (0..bytes).step_by(step).collect();
+        let unit = self.unit_bytes();
+        let step = (bytes / samples.max(1)).next_multiple_of(unit);
+        // Interleaved pages repeat at a distance, so each sample lies elsewhere in its part.
+        let within = |number: usize| (number.wrapping_mul(0x9e37_79b1) >> 8) % (step / unit) * unit;
+        let pages = (0..bytes).step_by(step).enumerate().map(|(number, first)| first + within(number));
+        let pages: Vec<usize> = pages.filter(|page| *page < bytes).collect();
         let mut nodes = vec![-libc::ENOENT; pages.len()];
         self.find_nodes(&pages, &mut nodes)?;
         Ok(nodes.into_iter().filter_map(|node| u16::try_from(node).ok()).collect())
