@@ -180,11 +180,14 @@ def test_a_full_node_leaves_memory_where_it_is(two_nodes):
 
 
 def test_memory_of_readers_moves_with_the_right_to(two_nodes, tmp_path):
-    """Root has it. Nobody has not: the pages stay, and the remedy is named."""
+    """Without it the pages stay, and the remedy is named."""
     options = ["-m", "64", "--access", "erew", "--local", tmp_path / "local"]
-    server = two_nodes(*options, NODES_SHARED="1")
-    server.ctl("move", "0", "1")
-    assert settled(server)[0] == "moved"
+    for shared, words in [("1", "moved"), ("2", "other processes map them (--local): moving those takes CAP")]:
+        server = two_nodes(*options, NODES_SHARED=shared)
+        server.ctl("move", "0", "1")
+        assert words in settled(server)[0]
+        assert (server.count("pages_failed") > 0) == (shared == "2")
+        server.end()
 
 
 def test_a_process_with_its_own_policy_is_left_alone(two_nodes):

@@ -4,7 +4,8 @@
    NODES_ALLOWED   mask of the nodes that give memory (3)
    NODES_POLICY    number of the policy that the process was started with (0)
    NODES_FULL      this node has no room for pages that move (none)
-   NODES_SHARED    not empty: pages move only with MPOL_MF_MOVE_ALL, as those of several processes do */
+   NODES_SHARED    1: pages move only with MPOL_MF_MOVE_ALL, as those of several processes do; 2: which is
+                   refused, too, as it is without CAP_SYS_NICE */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -129,6 +130,10 @@ long syscall(long call, ...) {
         pthread_mutex_unlock(&lock);
         return result;
     case SYS_move_pages:
+        if (a[3] && (a[5] & MPOL_MF_MOVE_ALL) && number("NODES_SHARED", 0) == 2) {
+            errno = EPERM;
+            return -1;
+        }
         /* The real kernel finds the pages that are present. */
         result = next(call, a[0], a[1], a[2], NULL, a[4], 0);
         if (result < 0)
