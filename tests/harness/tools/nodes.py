@@ -27,7 +27,8 @@ def refused():
         return f"there is no {' and no '.join(missing)}"
     if len(os.sched_getaffinity(0)) < 2:
         return "there is one CPU, and two nodes need two"
-    mounted = subprocess.run(["unshare", "-m", "mount", "--bind", directory().name, SYSFS], capture_output=True)
+    words = ["unshare", "-m", "mount", "--bind", directory().name, SYSFS]
+    mounted = subprocess.run(words, capture_output=True)
     return "a directory of sysfs cannot be covered here (unshare, mount)" if mounted.returncode else None
 
 
@@ -85,7 +86,8 @@ class TwoNodes(Server):
             words = row.split(maxsplit=4)
             counts, state = words[4].split("  ", 1)
             by_node = dict(word[1:].split("=") for word in counts.split() if "=" in word)
-            found.append((words[3], {int(node): int(count) for node, count in by_node.items()}, state.strip()))
+            sample = {int(node): int(count) for node, count in by_node.items()}
+            found.append((words[3], sample, state.strip()))
         return found
 
     def count(self, name):

@@ -104,8 +104,8 @@ impl Region {
         let (mask, bits) = mask(&nodes);
         let (start, flags) = (self.address(0), 0 as libc::c_uint);
         let bytes = self.words() * WORD_BYTES;
-        // SAFETY: the range is mapped by this region, and its contents do not change. The kernel reads so many
-        // bits of the set, which has them.
+        // SAFETY: the range is mapped by this region, and its contents do not change. The kernel reads so
+        // many bits of the set, which has them.
         done(unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask, bits, flags) }).map(drop)
     }
 
@@ -147,8 +147,8 @@ impl Region {
         let addresses: Vec<_> = pages.iter().map(|page| self.address(*page)).collect();
         let (this, count) = (0 as libc::pid_t, addresses.len());
         let (addresses, states) = (addresses.as_ptr(), states.as_mut_ptr());
-        // SAFETY: addresses, nodes (if any) and states have so many elements. The kernel keeps the contents of
-        // pages that it moves, and lets no thread see a page halfway.
+        // SAFETY: addresses, nodes (if any) and states have so many elements. The kernel keeps the contents
+        // of pages that it moves, and lets no thread see a page halfway.
         let result =
             unsafe { libc::syscall(libc::SYS_move_pages, this, count, addresses, nodes, states, flags) };
         match done(result) {
@@ -158,7 +158,8 @@ impl Region {
         }
     }
 
-    /// Maps pages of a file that are in memory, so that they can be found and moved. Reads nothing from a disk.
+    /// Maps pages of a file that are in memory, so that they can be found and moved. Reads nothing from a
+    /// disk.
     pub(super) fn map_resident(&self, first_byte: usize, bytes: usize) -> io::Result<()> {
         if !self.is_file() {
             return Ok(());

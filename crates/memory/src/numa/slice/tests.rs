@@ -47,7 +47,7 @@ fn page(number: usize) -> usize {
     number * PAGE_BYTES
 }
 
-/// Pages move to the wanted node, those that are there or absent do not count, and each failure has its reason.
+/// Pages move to the wanted node, those that are there or absent do not count, each failure has its reason.
 #[test]
 fn each_page_is_counted_by_what_became_of_it() {
     let fake = Fake {

@@ -42,8 +42,8 @@ use migrate::End;
 use places::{Job, Places};
 
 /// Advice where the kernel refuses the system calls, as container engines have it.
-const ADVICE: &str = "allow get_mempolicy, set_mempolicy, mbind and move_pages (Docker: --cap-add SYS_NICE, or a \
-     seccomp profile that allows them), or say --numa off";
+const ADVICE: &str = "allow get_mempolicy, set_mempolicy, mbind and move_pages (Docker: --cap-add SYS_NICE, \
+     or a seccomp profile that allows them), or say --numa off";
 
 /// State of the placement.
 #[derive(Debug)]

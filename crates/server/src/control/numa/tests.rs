@@ -262,7 +262,7 @@ fn a_partition_that_comes_back_is_in_place() {
     assert_eq!(counts[..2], [("moves_begun", 1), ("moves_done", 1)]);
 }
 
-/// A wait between two slices ends when the partition gets yet another owner, and the newer task is done instead.
+/// A wait between two slices ends when the partition gets yet another owner, whose task is done instead.
 #[test]
 fn a_newer_move_cancels_a_pause() {
     let (_, state, here, _) = state();

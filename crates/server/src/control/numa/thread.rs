@@ -65,7 +65,8 @@ fn run_job(server: &Server, job: &Job) {
             log!("numa: partition {partition}: {pages} pages of 4 KiB have moved to node {policy}");
         }
         End::Done(State::Partly(failed, reason), pages) => log!(
-            "numa: partition {partition}: {pages} pages of 4 KiB have moved, {failed} stay on other nodes: {reason}"
+            "numa: partition {partition}: {pages} pages of 4 KiB have moved, {failed} stay on other nodes: \
+             {reason}"
         ),
         End::Done(State::Stays(reason), _) => {
             log!("numa: the memory of partition {partition} stays where it is: {reason}");

@@ -40,7 +40,7 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
     to.family(
         "micanite_numa_sampled_pages",
         Type::Gauge,
-        "Pages by the NUMA node that they are on, of a sample of 64 pages of each of the first 128 partitions.",
+        "Pages by the NUMA node that they are on, of 64 of each of the first 128 partitions.",
     );
     for (node, count) in &pages {
         to.sample(&[("node", node)], count);
