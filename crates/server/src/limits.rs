@@ -200,6 +200,16 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// Most requests of one turn.
 pub const TURN_REQUESTS_MAX: usize = 1 << 20;
 
+/// Memory of a partition that moves to another NUMA node at a time. A worker that touches a page meanwhile waits
+/// for the copy of that page alone, which is at most a huge one.
+pub const NUMA_SLICE_BYTES: usize = 2 << 20;
+/// Memory that moves between NUMA nodes in a second, at most.
+pub const NUMA_BYTES_PER_SECOND: u64 = 256 << 20;
+/// Times that a partition is visited for pages that could not move, because somebody was using them.
+pub const NUMA_PASSES_MAX: usize = 3;
+/// Pages of a partition whose node a report looks for.
+pub const NUMA_SAMPLES: usize = 64;
+
 // A block of input holds the longest line, and a get line that is split holds many keys.
 const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KEY_BYTES_MAX);
 // The room for a batch's short replies leaves most of the output for values.

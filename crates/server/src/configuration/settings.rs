@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use micanite_control::Balance;
 use micanite_control::size::exact;
+use micanite_control::{Balance, Numa};
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
@@ -22,6 +22,7 @@ use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
+use crate::control::numa::Found;
 use crate::limits::THREADS_MAX;
 use crate::native::NativeInterface;
 
@@ -133,6 +134,10 @@ pub struct Settings {
     pub namespace_delimiter: u8,
     /// Balancing of loads at the start.
     pub balance: Balance,
+    /// The NUMA nodes that the memory of partitions comes from.
+    pub numa: Numa,
+    /// The nodes of the machine, as the start has found them.
+    pub nodes: Found,
     /// Directory of the files that the items are kept in, absolute.
     pub image: Option<PathBuf>,
     pub control_socket: ControlSocket,
@@ -206,6 +211,8 @@ impl Settings {
             eviction: checks::eviction(&options.eviction, semantics)?,
             namespace_delimiter: checks::namespace_delimiter(&options.namespace_delimiter)?,
             balance: options.balance.parse()?,
+            numa: options.numa.parse()?,
+            nodes: Found::default(),
             image: checks::path_or_none(&options.image)?,
             control_socket: checks::control_socket(&options.control_socket)?,
             drain: Duration::from_secs(options.drain_seconds.number()? as u64),
@@ -255,6 +262,7 @@ impl Settings {
             namespace_delimiter: Some(self.namespace_delimiter),
             image: self.image.clone(),
             readers: self.local.is_some(),
+            nodes: self.nodes.workers(),
             seed,
             // The limit holds even if the server gets no maps, so that a restart finds the same partitions.
             partition_bytes_max: match self.kernel_get {

@@ -1,7 +1,6 @@
 //! A server from its options to its end.
 
 mod acceptor;
-mod exposure;
 mod fabric;
 mod inheritance;
 mod kernel_get;
@@ -31,6 +30,7 @@ use crate::configuration::{Arguments, Settings, UsageError};
 use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
 use crate::control::local::LocalThread;
+use crate::control::numa::{Found, NumaThread};
 use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::native::NativeShared;
@@ -95,6 +95,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings, inheritance.map_count());
+    settings.nodes = Found::here(settings.numa, settings.threads);
     let mut opened = Opened::new(&mut settings, &mut inheritance)?;
     let memory = opened.memory(&settings, &mut inheritance)?;
     let image = OpenImage(Arc::clone(&memory.cache));
@@ -223,6 +224,7 @@ struct Helpers {
     kernel_get: Option<KernelGetThread>,
     balance: Option<BalanceThread>,
     local: Option<LocalThread>,
+    numa: Option<NumaThread>,
 }
 
 impl Helpers {
@@ -234,16 +236,18 @@ impl Helpers {
     ) -> io::Result<Self> {
         let kernel_get = KernelGetThread::start(server)?;
         let balance = BalanceThread::start(server)?;
+        let numa = NumaThread::start(server)?;
         let start = |socket| ControlThread::start(socket, server, clock, threads.links[0].clone());
         let control = socket.map(start).transpose()?;
         let start = |(listener, streams)| LocalThread::start(listener, server, streams);
-        Ok(Self { control, kernel_get, balance, local: local.map(start).transpose()? })
+        Ok(Self { control, kernel_get, balance, numa, local: local.map(start).transpose()? })
     }
 
     fn end(self) {
         self.local.into_iter().for_each(LocalThread::end);
         self.control.into_iter().for_each(ControlThread::end);
         self.balance.into_iter().for_each(BalanceThread::end);
+        self.numa.into_iter().for_each(NumaThread::end);
         self.kernel_get.into_iter().for_each(KernelGetThread::end);
     }
 }

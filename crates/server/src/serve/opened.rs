@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use micanite_control::cores;
+use micanite_control::nodes::Nodes;
 use micanite_engine::Cache;
 use micanite_net::Listener;
 use micanite_net::bypass::Bypass;
@@ -116,14 +117,15 @@ fn native(
     let Some(native) = &settings.native else {
         return Ok(None);
     };
-    let cpus = cores::of_workers(settings.threads);
+    let (cpus, nodes) = (cores::of_workers(settings.threads), Nodes::here());
     let port = |worker: usize| match sockets.and_then(|sockets| sockets[worker].first()) {
         Some(socket) => socket.local_addr().map_or(0, |address| address.port()),
         None => native.port as u16 + worker as u16,
     };
     let core = |worker| CoreEntry {
         port: port(worker),
-        node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
+        // Clients take 0 for unknown.
+        node: cpus.get(worker).and_then(|cpu| nodes.of_cpu(*cpu)).unwrap_or(0),
     };
     let cores = (0..settings.threads).map(core).collect();
     let random = [process::random_seed()?, process::random_seed()?, process::random_seed()?];

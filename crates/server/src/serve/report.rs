@@ -161,6 +161,14 @@ pub(super) fn print(
     if let Some(local) = &server.settings.local {
         log!("  {:<10} {}", "local", local::text(local));
     }
+    if let Some(text) = server.numa.line() {
+        log!("  {:<10} {text}", "numa");
+    }
+    if let Some(text) = server.numa.warning() {
+        log!("warning: {text}");
+    } else if let Some(reason) = server.numa.reason().filter(|_| server.numa.nodes() > 1) {
+        log!("  {:<10} because {reason}", "");
+    }
     warnings::of_listeners(server);
     local::warn(&server.settings);
     fabric::warn(&server.settings);

@@ -132,6 +132,9 @@ options! {
         access = of(Kind::Text, "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Text, "WHEN").default("off");
+        /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or
+        /// leave it where it is touched first (off)
+        numa = of(Kind::Text, "WHEN").default("bind");
     }
     ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password

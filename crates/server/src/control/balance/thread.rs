@@ -10,6 +10,7 @@ use micanite_control::{Balance, log};
 use micanite_engine::Route;
 
 use super::{Balancer, Change, Period, costs};
+use crate::control::numa::Follow;
 use crate::shared::Server;
 use crate::telemetry::costs::Samples;
 
@@ -101,12 +102,15 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
 
 fn apply(server: &Server, change: Change, before: Route) {
     let (partition, route) = (change.partition(), change.apply(before));
-    if server.set_route(partition, route).is_err() {
+    let Ok(follow) = server.set_route(partition, route) else {
         return; // It was decided on routes that are there.
-    }
+    };
     server.balance.count_change();
     if server.verbosity() > 0 {
         let (mode, owner) = (route.access.name(), route.owner);
         log!("balance: partition {partition} is {mode} now, of worker {owner}");
+        if let Follow::Stays(_) = follow {
+            log!("balance: {}", follow.text(partition).trim_end());
+        }
     }
 }

@@ -8,6 +8,7 @@ mod kernel;
 mod latency;
 mod local;
 mod native;
+mod numa;
 mod process;
 mod recorder;
 mod routes;
@@ -30,6 +31,7 @@ pub(super) fn metrics(state: &State) -> String {
         native::write(&server.shared, &mut to);
         udp::write(&server.shared, &mut to);
         kernel::write(server, &mut to);
+        numa::write(server, &mut to);
         local::write(&server.shared, &mut to);
         fabric::write(server, &mut to);
         recorder::write(&server.shared, &mut to);
