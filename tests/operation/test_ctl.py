@@ -285,8 +285,8 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
 
 
 def test_balance_auto_spreads_what_requests_cost(start, key):
-    """Every partition gets as many requests as every other, but those of one worker find long values: by their
-    time these partitions spread over both workers, where their number gives no reason to."""
+    """Every partition gets as many requests as every other, but those of one worker find long values: by
+    their time these partitions spread over both workers, where their number gives no reason to."""
     server = start("-t", "2", "-m", "512", "--access", "erew")
     connections = [server.connect() for _ in range(2)]
 

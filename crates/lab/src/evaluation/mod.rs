@@ -2,8 +2,8 @@
 //! turns. A server-core-second is CPU time of the server's process, user and system.
 //!
 //! Most cases are figures of the papers: throughput by data set, skew and mix; latency against
-//! throughput; published workloads; requests of one datagram; cores; access modes; connections; parts of a request's time;
-//! prefetching.
+//! throughput; published workloads; requests of one datagram; cores; access modes; connections; parts of a
+//! request's time; prefetching.
 
 mod batches;
 mod connections;

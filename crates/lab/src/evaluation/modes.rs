@@ -1,6 +1,6 @@
-//! Access modes of a whole server over the native port, with two workers, as a cache and as a store. Where two
-//! workers and a client's two threads do not fit the cores they share them, and only what a request costs the
-//! server is of interest.
+//! Access modes of a whole server over the native port, with two workers, as a cache and as a store. Where
+//! two workers and a client's two threads do not fit the cores they share them, and only what a request
+//! costs the server is of interest.
 
 use super::Options;
 use super::load::{Client, Data};
@@ -13,7 +13,8 @@ use crate::results::measurement::Measurement;
 const NAME: &str = "modes over UDP";
 const WORKERS: usize = 2;
 const MODES: [(&str, &str); 3] = [("EREW", "erew"), ("CREW", "crew"), ("CRCW", "crcw")];
-/// Datagrams of 16 requests. So many are in flight that workers hardly ever wait for more, which would count.
+/// Datagrams of 16 requests. So many are in flight that workers hardly ever wait for more, which would
+/// count.
 const BUSY: [&str; 4] = ["--batch", "16", "--pipeline", "4096"];
 
 pub(super) fn run(options: &Options, cpus: &Sides, report: &mut Measurement) -> Result<()> {

@@ -1,9 +1,9 @@
-//! Two workers on two cores, fed from memory with one stream of datagrams, each with what clients would direct to
-//! it as the routes are at that moment. No client and no network take part, as with a network card that delivers
-//! for nothing.
+//! Two workers on two cores, fed from memory with one stream of datagrams, each with what clients would
+//! direct to it as the routes are at that moment. No client and no network take part, as with a network
+//! card that delivers for nothing.
 //!
-//! A worker runs ahead of the other by [`AHEAD`] datagrams at most, as clients whose windows are full would have
-//! it: the whole load goes on as fast as the worker with more to do.
+//! A worker runs ahead of the other by [`AHEAD`] datagrams at most, as clients whose windows are full
+//! would have it: the whole load goes on as fast as the worker with more to do.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -280,8 +280,8 @@ impl Feeder<'_> {
         self.positions.iter().all(|position| position.0.load(Ordering::Acquire) & ENDED != 0)
     }
 
-    /// Copies the next datagrams for this worker into a burst, with the current generation. Returns the place
-    /// behind them in the stream.
+    /// Copies the next datagrams for this worker into a burst, with the current generation. Returns the
+    /// place behind them in the stream.
     fn gather(&self, native: &NativeShared, mut at: u64, burst: &mut [u8], ends: &mut Vec<usize>) -> u64 {
         let (cache, stream) = (self.team.cache(), self.stream);
         let generation = native.generation(cache).to_le_bytes();

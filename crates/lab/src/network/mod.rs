@@ -1,5 +1,5 @@
-//! The native protocol: requests directed to their core beside those that another core hands over, access modes,
-//! cores under skew, and what balancing makes of it.
+//! The native protocol: requests directed to their core beside those that another core hands over, access
+//! modes, cores under skew, and what balancing makes of it.
 
 mod balance;
 pub(crate) mod direction;

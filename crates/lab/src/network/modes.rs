@@ -1,5 +1,5 @@
-//! Access modes from datagram to reply (MICA, figure 16), as a cache and as a store; and the steps by which a
-//! read that is not the owner's gets dearer.
+//! Access modes from datagram to reply (MICA, figure 16), as a cache and as a store; and the steps by
+//! which a read that is not the owner's gets dearer.
 
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ const LAWS: [(&str, Popularity); 2] =
 const MIXES: [u64; 2] = [50, 95];
 const SEED: u64 = 15;
 
-/// Steps from requests of the owner alone to those of all workers: what the code of a mode costs shows where no
-/// other worker uses the same items, and what their moving between the cores costs where one does.
+/// Steps from requests of the owner alone to those of all workers: what the code of a mode costs shows
+/// where no other worker uses the same items, and what their moving between the cores costs where one
+/// does.
 const STEPS: [(&str, Access, Direct); 7] = [
     ("EREW, one worker", Access::Erew, Direct::ToOwnerAlone),
     ("EREW", Access::Erew, Direct::ToOwner),
@@ -33,8 +34,8 @@ const STEPS: [(&str, Access, Direct); 7] = [
     ("CRCW, all by the owner", Access::Crcw, Direct::ToOwner),
     ("CRCW, in turn", Access::Crcw, Direct::ByMode),
 ];
-/// Items of one partition on one core, as multiples of the usual number of all: how much a hot partition gains
-/// from the caches depends on how much of it these hold.
+/// Items of one partition on one core, as multiples of the usual number of all: how much a hot partition
+/// gains from the caches depends on how much of it these hold.
 const HOT_ITEMS: [u64; 3] = [1, 4, 16];
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {

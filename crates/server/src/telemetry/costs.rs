@@ -6,11 +6,12 @@
 //! ```
 //!
 //! A request's time is the engine's, with the reply that it writes. Datagrams follow the owner of their
-//! partition, so their other time (receiving, parsing, sending) counts as well; that of a stream stays with
-//! the worker of the connection and does not. A worker with little to do has short bursts and batches, in which
-//! a request takes longer. That must not look like load: the rest is the same for all workers, and contains the
-//! first request of each batch, which waits for the memory. A request that another worker executes is not timed,
-//! nor one that took so long that the thread must have been interrupted.
+//! partition, so their other time (receiving, parsing, sending) counts as well; that of a stream stays
+//! with the worker of the connection and does not. A worker with little to do has short bursts and
+//! batches, in which a request takes longer. That must not look like load: the rest is the same for all
+//! workers, and contains the first request of each batch, which waits for the memory. A request that
+//! another worker executes is not timed, nor one that took so long that the thread must have been
+//! interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -20,7 +21,8 @@ use micanite_engine::{Access, Cache, Operation, Request};
 use crate::shared::clock::cpu_time_ns;
 use crate::telemetry::stats::Counter;
 
-/// A request takes at most so long, and so long for each byte of a value, if nothing interrupts its thread.
+/// A request takes at most so long, and so long for each byte of a value, if nothing interrupts its
+/// thread.
 const REQUEST_NS_MAX: u64 = 20_000;
 const BYTE_NS_MAX: u64 = 4;
 

@@ -1,6 +1,5 @@
 //! The sections, in the order of the page. Their texts are in `texts.toml`.
 
-mod balance;
 mod direction;
 mod engine;
 mod facebook;
@@ -9,11 +8,11 @@ mod items;
 mod lacking;
 mod latency;
 mod misses;
-mod modes;
 mod parts;
 mod scaling;
 mod tables;
 mod throughput;
+mod workers;
 
 use std::collections::BTreeMap;
 
@@ -30,7 +29,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("throughput", throughput::commands, throughput::draw),
         ("latency", latency::commands, latency::draw),
         ("engine", engine::commands, engine::draw),
-        ("modes", modes::commands, modes::draw),
+        ("modes", workers::modes::commands, workers::modes::draw),
         ("direction", direction::commands, direction::draw),
         ("scaling", scaling::commands, scaling::draw),
         ("prefetch", engine::prefetch_commands, engine::draw_prefetch),
@@ -42,7 +41,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("ycsb", throughput::ycsb, throughput::draw_workloads),
         ("innercache", throughput::innercache, throughput::draw_workloads),
         ("fabric", fabric::commands, fabric::draw),
-        ("balance", balance::commands, balance::draw),
+        ("balance", workers::balance::commands, workers::balance::draw),
         ("items", items::commands, items::draw),
         ("plan", plan::commands, plan::draw),
         ("lacking", lacking::commands, lacking::draw),

@@ -47,7 +47,8 @@ impl Balancer {
         self.window.clear();
     }
 
-    /// Takes the load of one more period, and the routes as they are. Returns what to change; it is taken as changed.
+    /// Takes the load of one more period, and the routes as they are. Returns what to change; it is taken
+    /// as changed.
     pub fn period(&mut self, period: Period, routes: &[Route]) -> Option<Change> {
         if self.window.len() == WINDOW_PERIODS {
             self.window.pop_front();

@@ -7,10 +7,10 @@ use crate::telemetry::costs::Samples;
 /// Timed requests and their nanoseconds.
 type Timed = (u64, u64);
 
-/// Returns nanoseconds by asking worker, then by partition, as the numbers of requests are given. A request
-/// costs what its partition's did on the worker that executes it, and its part of the rest of all workers. Where
-/// none was timed it costs what any of that worker did, or else of any worker; without any sample, a nanosecond,
-/// so that numbers count.
+/// Returns nanoseconds by asking worker, then by partition, as the numbers of requests are given. A
+/// request costs what its partition's did on the worker that executes it, and its part of the rest of all
+/// workers. Where none was timed it costs what any of that worker did, or else of any worker; without any
+/// sample, a nanosecond, so that numbers count.
 pub fn costs(requests: &[Vec<u64>], routes: &[Route], samples: &[Samples]) -> Vec<Vec<u64>> {
     let of_workers: Vec<Timed> = samples.iter().map(|of| sum(of.partitions.iter())).collect();
     let of_all = sum(of_workers.iter());

@@ -5,7 +5,8 @@
 //!                 -> Balancer::period -> at most one Change
 //! ```
 //!
-//! A request counts with the time that its kind was seen to take (`cost.rs`): large values and stores weigh more.
+//! A request counts with the time that its kind was seen to take (`cost.rs`): large values and stores
+//! weigh more.
 //!
 //! Only partitions in EREW are balanced, and those that balancing has turned to CREW: in EREW
 //! the owner of a partition carries all of its load, so that owners matter. In CRCW every worker
@@ -35,7 +36,8 @@ pub struct BalanceState {
     changes: AtomicU64,
     /// Requests per second of each partition, in the last period.
     rates: Mutex<Vec<u64>>,
-    /// Nanoseconds per second that each partition has cost, in the last period; empty while nothing balances.
+    /// Nanoseconds per second that each partition has cost, in the last period; empty while nothing
+    /// balances.
     costs: Mutex<Vec<u64>>,
     routing: Mutex<()>,
 }
@@ -72,8 +74,8 @@ impl BalanceState {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nanoseconds per second that each partition costs the worker that executes its requests; empty unless
-    /// the server balances.
+    /// Nanoseconds per second that each partition costs the worker that executes its requests; empty
+    /// unless the server balances.
     pub fn costs(&self) -> Vec<u64> {
         self.costs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

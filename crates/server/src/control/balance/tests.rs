@@ -88,8 +88,8 @@ fn a_skewed_load_settles_and_then_nothing_changes() {
     }
 }
 
-/// These loads lie so close to a threshold that noise alone decides when it is crossed: no partition gets a
-/// route that it has had.
+/// These loads lie so close to a threshold that noise alone decides when it is crossed: no partition gets
+/// a route that it has had.
 #[test]
 fn close_to_a_threshold_nothing_goes_back_and_forth() {
     for (workers, partitions) in [(2, 8), (8, 32), (16, 64)] {
@@ -259,8 +259,8 @@ fn costs_are_those_of_requests_one_by_one() {
     }
 }
 
-/// Mean of the timed requests that say most of one: those of its partition on its worker, those of its worker,
-/// or all.
+/// Mean of the timed requests that say most of one: those of its partition on its worker, those of its
+/// worker, or all.
 fn naive_price(
     worker: usize,
     partition: usize,

@@ -55,8 +55,8 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
         to.family(
             "micanite_partition_busy_ratio",
             Type::Gauge,
-            "Time that a partition's requests take their worker, in parts of a second per second, as balancing \
-             has estimated it last; the first 128 partitions.",
+            "Time that a partition's requests take their worker, in parts of a core, as balancing has \
+             estimated it last; the first 128 partitions.",
         );
         for (partition, ns) in costs.iter().take(STATS_PARTITIONS_MAX).enumerate() {
             to.sample(&[("partition", &partition)], *ns as f64 / 1e9);

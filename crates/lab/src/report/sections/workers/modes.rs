@@ -2,7 +2,7 @@
 
 use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Series};
 
-use super::grid;
+use super::super::grid;
 use crate::report::section::{Command, Exhibit, Form, Results};
 use crate::results::measurement::Record;
 
@@ -10,25 +10,25 @@ const FED: &str = "modes from datagram to reply, ";
 const UDP: &str = "modes over UDP, ";
 const STEP: &str = "time of a request";
 
-pub(super) fn commands(form: Form) -> Vec<Command> {
+pub(in super::super) fn commands(form: Form) -> Vec<Command> {
     let fed = form.pick("net --quick --rounds 2 --items 262144 --case", "net --rounds 5 --case");
     let udp = form.pick(
         "evaluation --quick --rounds 2 --seconds 0.2 --items 262144 --case",
         "evaluation --rounds 5 --seconds 0.3 --items 1048576 --case",
     );
     let commands = [
-        super::engine(form).with("--case").with("modes, "),
+        super::super::engine(form).with("--case").with("modes, "),
         Command::lab("net", fed).with(FED),
         Command::lab("server", udp).with(format!("{UDP}{}", form.pick("cache", ""))),
     ];
-    let lacking = |command: Command| match super::cores() {
+    let lacking = |command: Command| match super::super::cores() {
         1 => command.lacking("Access modes need two cores."),
         _ => command,
     };
     commands.map(lacking).into()
 }
 
-pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(in super::super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let [engine, fed] = grid::either(results, ["engine", "net"])?;
     let udp = results.records("server").unwrap_or_default();
     let mut shown = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         let chart = grid::bars(&engine, title, ("throughput", "operations/s"), "modes, ");
         let beside = grid::ratios(&engine, "EREW beside the others, the engine alone");
         shown.extend([Exhibit::Bars(chart), Exhibit::Table(beside)]);
-        let cores = super::cores();
+        let cores = super::super::cores();
         let case = format!("modes, zipf 0.99, 50 % GET, {cores} cores");
         let what =
             format!("Exclusive beside shared access, {cores} cores, Zipf 0.99, half SETs (EREW, CRCW)");

@@ -2,7 +2,7 @@
 
 use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Series, short};
 
-use super::grid;
+use super::super::grid;
 use crate::report::section::{Command, Exhibit, Form, Headline, Results, Table};
 use crate::results::charts;
 use crate::results::measurement::Record;
@@ -14,12 +14,12 @@ const MOVING: &str = "balance of partitions, moving hot set, period ";
 const OVER_UNIFORM: &str = "over uniform";
 const CASE: &str = "skew over 16 partitions, 95 % GET, 1 per datagram, ";
 
-pub(super) fn commands(form: Form) -> Vec<Command> {
+pub(in super::super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("net --quick --rounds 2", "net --rounds 3");
     let case = form.pick("plain", "");
     let of_hot = form.pick("net --quick --rounds 2 --case", "net --rounds 5 --case");
     let balancing = form.pick("net --quick --rounds 1 --case", "net --rounds 3 --case");
-    let mut modes = super::engine(form);
+    let mut modes = super::super::engine(form);
     for (law, _) in LOADS {
         modes = modes.with("--case").with(format!("modes, {law}, 95 % GET"));
     }
@@ -32,7 +32,7 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
 }
 
 fn two_cores(command: Command) -> Command {
-    match super::cores() {
+    match super::super::cores() {
         1 => command.lacking("Workers beside each other need two cores."),
         _ => command,
     }
@@ -41,7 +41,7 @@ fn two_cores(command: Command) -> Command {
 /// Popularities, and the modes that are shown of each.
 const LOADS: [(&str, &[&str]); 2] = [("uniform", &["EREW"]), ("zipf 0.99", &["EREW", "CREW"])];
 
-pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(in super::super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let [records, engine] = grid::either(results, ["net", "engine"])?;
     let mut shown = Vec::new();
     for way in ["plain", "GRO"] {
