@@ -1,12 +1,15 @@
 //! The pools of Facebook's Memcached, as traces: what was published of them comes out again, and why reads
 //! miss in the engine itself.
 
+use micanite_engine::Eviction;
+
 use crate::{Miss, Pool};
 
 use super::figures::Figures;
 use super::gather::{Gathered, Question, gather};
 use super::groups::ALL;
 use crate::trace::generate::Generated;
+use crate::trace::simulate::Policy;
 use crate::trace::{Operation, Reader as _};
 
 const KEYS: u64 = 3000;
@@ -15,8 +18,8 @@ const KEYS: u64 = 3000;
 fn gathered(pool: Pool, hours: f64, memory_bytes: Option<u64>) -> Gathered {
     let requests = pool.gets_per_hour(KEYS) * hours / pool.mix()[0];
     let mut generated = Generated::of_pool(pool, KEYS, requests as u64);
-    let question =
-        Question { delimiter: b':', sample: 1.0, keys_max: 1 << 24, requests_max: u64::MAX, memory_bytes };
+    let cache = memory_bytes.map(|bytes| (Policy::Engine(Eviction::default()), bytes));
+    let question = Question { cache, ..Question::new(1 << 24) };
     gather(&mut generated, &question, &mut |_| {}).unwrap()
 }
 
