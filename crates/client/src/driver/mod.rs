@@ -43,6 +43,7 @@ use std::net::SocketAddr;
 use wheel::Wheel;
 
 pub(crate) use ids::Ids;
+pub use pace::{batch_that_pays, delay_of_batch_ns};
 pub use submit::SubmitError;
 pub(crate) use submit::request;
 
@@ -180,6 +181,11 @@ impl Driver {
     pub fn rtt_ns(&self, server: usize, core: usize) -> u64 {
         let lane = self.servers[server].lanes.get(core);
         lane.map_or(0, |lane| lane.rtt.smoothed_ns())
+    }
+
+    /// Returns the number of server cores that the client had requests for of late.
+    pub fn destinations(&self) -> u32 {
+        self.gathering.destinations()
     }
 
     /// Marks a lane that may have something to send.
