@@ -123,7 +123,7 @@ def test_several_native_targets_share_the_items():
 
 
 def test_batches_stand_beside_equation_1(tmp_path):
-    """Two numbers of servers at two rates: a line each, what was sent between one and what the client chose."""
+    """Two numbers of servers at two rates make a line each, with what was sent and what was chosen."""
     with NativeServer("-t", 1, "-m", 64) as one, NativeServer("-t", 1, "-m", 64) as other:
         targets = [f"native://127.0.0.1:{server.native_port}" for server in (one, other)]
         words = (

@@ -93,7 +93,7 @@ def test_causes_of_misses(tmp_path):
 
 
 def test_policies_have_other_causes(tmp_path):
-    """Of 30 items in turn, for which there is too little memory, LRU hits none and the engine's FIFO neither."""
+    """Of 30 items in turn, for which there is too little memory, neither LRU nor FIFO hits any."""
     path = tmp_path / "requests.csv"
     path.write_text("".join(f"{at},key{at % 30:02},5,400000,1,get,0\n" for at in range(300)))
     for policy in ("lru", "fifo", "engine:fifo"):

@@ -13,7 +13,8 @@
 //! | [`Values`] | the value of an item, which shows whether it belongs to its key |
 //! | [`Items`] | keys and values of a run's items, whatever their lengths |
 //! | [`Mix`], [`Requests`] | reads and writes, in the order of one thread |
-//! | [`Pool`], [`PoolStream`], [`DailyStream`] | the published pools of Facebook's Memcached: sizes, operations, locality |
+//! | [`Pool`], [`PoolStream`] | the published pools of Facebook's Memcached: sizes, operations, locality |
+//! | [`DailyStream`] | a pool by the time of the day |
 //! | [`Preset`] | YCSB's workloads, MICA's data sets, InnerCache's mixes |
 //! | [`Workload`] | all of those by name |
 //! | [`EtcModel`] | lengths and times between requests by the published model of one of them |

@@ -16,8 +16,8 @@ const FRESH_NS: u64 = 20_000_000;
 /// Requests per destination of a measurement: with fewer, destinations that had none would be missed.
 const REQUESTS_PER_DESTINATION: u32 = 8;
 
-/// Returns the mean delay of the requests of a datagram with so many of them, if they come `spacing_ns` apart:
-/// equation 1.
+/// Returns the mean delay of the requests of a datagram with so many of them, which come `spacing_ns` apart
+/// (equation 1).
 pub fn delay_of_batch_ns(batch: f64, spacing_ns: f64) -> f64 {
     (batch - 1.0).max(0.0) / 2.0 * spacing_ns
 }

@@ -12,7 +12,7 @@ use super::{Pool, PoolItem};
 use crate::Random;
 
 /// Hours of the day (UTC) and factors of the rate, joined by straight lines: lowest at 08:00, two peaks at
-/// 17:00 and 03:00 with high load between them, as published of ETC. How far they are apart was not published.
+/// 17:00 and 03:00 with high load between them, as published of ETC. The factors were not published.
 const DAY: [(f64, f64); 7] =
     [(0.0, 1.12), (3.0, 1.25), (8.0, 0.6), (13.0, 0.95), (17.0, 1.25), (20.0, 1.15), (24.0, 1.12)];
 /// Mean of the curve.

@@ -52,11 +52,14 @@ pub struct StatsOptions {
     bytes: Option<Size>,
     /// The policy of that server: s3-fifo, clock, approximate-lru, engine:lru, engine:fifo are the engine's;
     /// lru and fifo are exact
-    #[arg(long, value_name = "NAME", default_value_t = Policy::Engine(Eviction::default()), requires = "bytes")]
+    #[arg(
+        long, value_name = "NAME", default_value_t = Policy::Engine(Eviction::default()), requires = "bytes"
+    )]
     policy: Policy,
     /// Look for bursts in intervals of so many seconds
     #[arg(
-        long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400)
+        long, value_name = "SECONDS", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
     )]
     interval: u32,
     /// Look at this fraction of the keys

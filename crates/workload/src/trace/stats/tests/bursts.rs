@@ -129,7 +129,8 @@ proptest! {
     fn bursts_are_those_of_a_naive_search(parts in parts()) {
         let reads = reads_of(&parts);
         prop_assume!(!reads.is_empty());
-        let gathered = gather(&mut Reads(reads.clone().into_iter()), &Question::new(1000), &mut |_| {}).unwrap();
+        let mut reader = Reads(reads.clone().into_iter());
+        let gathered = gather(&mut reader, &Question::new(1000), &mut |_| {}).unwrap();
         let seconds = seconds(&reads);
         prop_assert_eq!(gathered.bursts.listed(), naive(&seconds));
         // Hits over time are joined in parts of equal width.
