@@ -177,6 +177,35 @@ impl Generated {
         Self::new(&options).unwrap()
     }
 
+    /// Generates the next read, and leaves out what is between.
+    #[cfg(test)]
+    pub fn next_read(&mut self) -> Result<Option<Request<'_>>, Failure> {
+        self.filling.next = self.filling.end;
+        while self.left > 0 {
+            self.left -= 1;
+            let (operation, item) = self.ask();
+            if operation.reads() {
+                return Ok(Some(self.request(operation, item)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn request(&mut self, operation: Operation, item: u64) -> Request<'_> {
+        self.key.clear();
+        self.items.push_key(item, &mut self.key);
+        let value_bytes = self.items.value_bytes(item) as u32;
+        Request {
+            time_ms: self.time_ms as u64,
+            key: Key::Text(&self.key),
+            operation,
+            key_bytes: self.key.len() as u32,
+            value_bytes: (operation != Operation::Delete).then_some(value_bytes),
+            expiry_s: (operation == Operation::Set).then_some(0),
+            outcome: Outcome::Unknown,
+        }
+    }
+
     /// Draws the next operation and its item.
     fn ask(&mut self) -> (Operation, u64) {
         match &mut self.law {
@@ -220,7 +249,6 @@ fn of_pool(request: Option<PoolRequest>) -> (Operation, u64) {
 
 impl Reader for Generated {
     fn next(&mut self) -> Result<Option<Request<'_>>, Failure> {
-        let time_ms = self.time_ms as u64;
         let (operation, item) = if let Some(item) = self.filling.next() {
             (Operation::Set, item)
         } else if self.left > 0 {
@@ -229,17 +257,6 @@ impl Reader for Generated {
         } else {
             return Ok(None);
         };
-        self.key.clear();
-        self.items.push_key(item, &mut self.key);
-        let value_bytes = self.items.value_bytes(item) as u32;
-        Ok(Some(Request {
-            time_ms,
-            key: Key::Text(&self.key),
-            operation,
-            key_bytes: self.key.len() as u32,
-            value_bytes: (operation != Operation::Delete).then_some(value_bytes),
-            expiry_s: (operation == Operation::Set).then_some(0),
-            outcome: Outcome::Unknown,
-        }))
+        Ok(Some(self.request(operation, item)))
     }
 }
