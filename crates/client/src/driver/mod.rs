@@ -42,6 +42,7 @@ use std::net::SocketAddr;
 use wheel::Wheel;
 
 pub(crate) use ids::Ids;
+pub use pace::{batch_that_pays, delay_of_batch_ns};
 pub use submit::SubmitError;
 pub(crate) use submit::request;
 
@@ -184,6 +185,11 @@ impl Driver {
     /// Returns where requests for a server core go now, if the directory is known.
     pub fn core_address(&self, server: usize, core: usize) -> Option<SocketAddr> {
         self.servers[server].lanes.get(core).map(|lane| lane.address)
+    }
+
+    /// Returns the number of server cores that the client had requests for of late.
+    pub fn destinations(&self) -> u32 {
+        self.gathering.destinations()
     }
 
     /// Marks a lane that may have something to send.

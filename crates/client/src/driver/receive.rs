@@ -133,6 +133,8 @@ impl Driver {
         let rtt_ns = now_ns.saturating_sub(slot.sent_at);
         if slot.attempts == header.echo as u8 && slot.attempts < ATTEMPTS_MAX {
             lane.rtt.measure(rtt_ns);
+            self.counters.round_trips += 1;
+            self.counters.round_trips_ns += rtt_ns;
         }
         if header.slow_down {
             self.counters.slow_downs += 1;

@@ -134,6 +134,13 @@ impl Driver {
         self.counters.sent += 1;
         if slot.attempts == 0 {
             self.counters.batch_sizes[usize::from(slot.count).min(BATCH_SIZES_MAX)] += 1;
+            // Requests that came from another datagram have waited there, too.
+            if slot.timed == slot.count {
+                let waited_ns = now_ns.wrapping_mul(u64::from(slot.timed)).wrapping_sub(slot.submitted_ns);
+                self.counters.gathered_requests += u64::from(slot.timed);
+                self.counters.gathering_ns += waited_ns;
+                self.counters.chosen_sizes[usize::from(slot.chosen).min(BATCH_SIZES_MAX)] += 1;
+            }
         } else {
             self.counters.resent += 1;
         }

@@ -1,16 +1,16 @@
-//! Causes of misses in a cache of some memory (dissertation, section 2.3.1): the engine itself is asked for
-//! what the trace asks for, and what happened to a key before tells why it is not there.
+//! Causes of misses in a cache of some memory (dissertation, section 2.3.1): the engine itself, or an exact
+//! policy, is asked for what the trace asks for, and what happened to a key before tells why it is not there.
 
-use micanite_engine::limits::VALUE_BYTES_MAX;
+mod cache;
+
+use cache::KeyCache;
 
 use super::keys::{KeyState, State};
-use crate::trace::simulate::{EngineCache, Frame, Item, Kind, look_aside};
+use crate::trace::simulate::{Item, Kind, Policy, look_aside};
 use crate::trace::{Failure, Operation, Outcome, Request};
 
 /// The second at which a simulation begins: 0 and 1 have a meaning as expiries.
 const FIRST_SECOND: u64 = 2;
-/// Items up to this size are stored, as a server stores them by default.
-const ITEM_BYTES_MAX: u64 = 1 << 20;
 
 /// End of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +40,16 @@ impl Read {
 
 /// A look-aside cache: what a read misses is stored.
 pub(super) struct MissCauses {
-    cache: EngineCache,
+    cache: KeyCache,
 }
 
 impl MissCauses {
     /// A cache that has so many bytes, where a fraction of the keys is asked for.
-    pub fn new(bytes: u64, fraction: f64) -> Result<Self, Failure> {
-        let (bytes, frame) = if fraction < 1.0 {
-            ((bytes as f64 * fraction) as u64, Frame::Sample)
-        } else {
-            (bytes, Frame::Memory)
-        };
-        let largest = ITEM_BYTES_MAX.min(VALUE_BYTES_MAX as u64);
-        let cache = EngineCache::new(micanite_engine::Config::default().eviction, bytes, frame, largest)?;
-        Ok(Self { cache })
+    ///
+    /// # Errors
+    /// Those of [`KeyCache::new`].
+    pub fn new(policy: Policy, bytes: u64, fraction: f64) -> Result<Self, Failure> {
+        Ok(Self { cache: KeyCache::new(policy, bytes, fraction)? })
     }
 
     /// A request of a key, of which `state` says what happened before and learns what happens now;
@@ -88,7 +84,7 @@ impl MissCauses {
 
 /// The key of a request.
 struct KeyInCache<'a> {
-    cache: &'a mut EngineCache,
+    cache: &'a mut KeyCache,
     hash: u64,
     key_bytes: u8,
     state: &'a mut KeyState,
@@ -168,6 +164,11 @@ impl KeyInCache<'_> {
 mod tests {
     use super::*;
     use crate::trace::Key;
+    use micanite_engine::Eviction;
+
+    fn causes_at(bytes: u64, fraction: f64) -> Result<MissCauses, Failure> {
+        MissCauses::new(Policy::Engine(Eviction::default()), bytes, fraction)
+    }
 
     fn request(operation: Operation) -> Request<'static> {
         Request {
@@ -183,7 +184,7 @@ mod tests {
 
     /// Returns the ends of the reads of a key that is asked for so: (seconds, operation, bytes, expiry).
     fn reads(requests: &[(u64, Operation, Option<u32>, Option<u32>)]) -> Vec<Read> {
-        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut causes = causes_at(64 << 20, 1.0).unwrap();
         let mut state = KeyState::default();
         let ask = |(time_s, operation, value_bytes, expiry_s): &(u64, Operation, _, _)| {
             let request = Request {
@@ -264,7 +265,7 @@ mod tests {
     /// The engine knows whole seconds only.
     #[test]
     fn items_expire_in_the_second_of_their_end() {
-        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut causes = causes_at(64 << 20, 1.0).unwrap();
         let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
         let mut ask = |operation, since_ms| {
             let request = Request { expiry_s: Some(1), ..request(operation) };
@@ -276,7 +277,7 @@ mod tests {
 
     /// Returns the ends of the reads of a key that was stored at 0 s, for ten seconds, and evicted at 3 s.
     fn reads_of_evicted(requests: &[(u64, Operation, Option<u32>)]) -> Vec<Read> {
-        let mut causes = MissCauses::new(64 << 20, 0.01).unwrap();
+        let mut causes = causes_at(64 << 20, 0.01).unwrap();
         let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
         causes.ask(&Request { expiry_s: Some(10), ..request(Operation::Set) }, 9, &mut state, 0);
         for number in 10..10_000 {
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn refused_adds_store_nothing() {
-        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut causes = causes_at(64 << 20, 1.0).unwrap();
         let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
         let refused = Request { outcome: Outcome::Miss, ..request(Operation::Add) };
         assert_eq!(causes.ask(&refused, 9, &mut state, 0), None);
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn evicted_items_are_capacity_misses() {
-        let mut causes = MissCauses::new(64 << 20, 0.01).unwrap();
+        let mut causes = causes_at(64 << 20, 0.01).unwrap();
         let mut missed = 0;
         for round in 0..2 {
             for number in 0..10_000u64 {

@@ -1,12 +1,17 @@
 //! Figures beside naive ones, on random traces.
 
+mod bursts;
+mod lru;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use micanite_engine::Eviction;
 use proptest::prelude::*;
 
 use super::gather::{Gathered, Question, gather};
 use super::groups::ALL;
 use crate::trace::open::Reader;
+use crate::trace::simulate::Policy;
 use crate::trace::{Failure, Key, Operation, Outcome, Request};
 
 #[derive(Clone, Debug)]
@@ -63,8 +68,8 @@ impl Reader for Trace {
     }
 }
 
-fn gathered(requests: &[Asked], keys_max: usize, memory_bytes: Option<u64>) -> Gathered {
-    let question = Question { delimiter: b':', sample: 1.0, keys_max, requests_max: u64::MAX, memory_bytes };
+fn gathered(requests: &[Asked], keys_max: usize, cache: Option<(Policy, u64)>) -> Gathered {
+    let question = Question { cache, ..Question::new(keys_max) };
     gather(&mut Trace::new(requests.to_vec()), &question, &mut |_| {}).unwrap()
 }
 
@@ -105,6 +110,31 @@ fn of_group<'a>(requests: &'a [Asked], name: &str) -> Vec<(u64, &'a Asked)> {
 fn payload_bytes(asked: &Asked) -> Option<u64> {
     let key_bytes = key_of(asked.key).len() as u64;
     asked.value_bytes.map(|bytes| key_bytes + u64::from(bytes))
+}
+
+/// Returns for each window the keys that are read in it, and those that are read once.
+fn reads(requests: &[(u64, &Asked)], width_ms: u64) -> Vec<(f64, f64)> {
+    let mut windows: BTreeMap<u64, HashMap<u8, u32>> = BTreeMap::new();
+    for (time_ms, asked) in requests {
+        let window = windows.entry(time_ms / width_ms).or_default();
+        if asked.operation.reads() {
+            *window.entry(asked.key).or_default() += 1;
+        }
+    }
+    let once = |keys: &HashMap<u8, u32>| keys.values().filter(|reads| **reads == 1).count();
+    windows.values().map(|keys| (keys.len() as f64, once(keys) as f64)).collect()
+}
+
+/// Returns the share of the keys that are read, and never twice in an hour.
+fn never_twice_in_an_hour(requests: &[(u64, &Asked)]) -> Option<f64> {
+    let mut hours: HashMap<(u8, u64), u32> = HashMap::new();
+    for (time_ms, asked) in requests.iter().filter(|(_, asked)| asked.operation.reads()) {
+        *hours.entry((asked.key, time_ms / 3_600_000)).or_default() += 1;
+    }
+    let keys: HashSet<u8> = hours.keys().map(|(key, _)| *key).collect();
+    let twice = hours.iter().filter(|(_, reads)| **reads > 1).map(|((key, _), _)| *key);
+    let twice: HashSet<u8> = twice.collect();
+    (!keys.is_empty()).then(|| (keys.len() - twice.len()) as f64 / keys.len() as f64)
 }
 
 /// Returns for each window its different keys and the bytes of their items, as they were known last in it.
@@ -225,7 +255,19 @@ proptest! {
                 let listed = windowed.listed.iter();
                 let listed: Vec<_> = listed.map(|at| (at.number, at.keys, at.bytes)).collect();
                 prop_assert_eq!(listed, windows(&of_group, windowed.width_ms));
+                let read = windowed.listed.iter().map(|at| (at.read_keys, at.read_once));
+                prop_assert_eq!(read.collect::<Vec<_>>(), reads(&of_group, windowed.width_ms));
             }
+            prop_assert_eq!(gathered.never_twice_in_an_hour(*number), never_twice_in_an_hour(&of_group));
+            let whole = |asked: &&(u64, &Asked)| asked.1.operation.stores_whole();
+            let mut of_sets: Vec<_> =
+                of_group.iter().filter(whole).filter_map(|(_, asked)| asked.value_bytes).collect();
+            of_sets.sort_unstable();
+            prop_assert_eq!(figures.set_value_bytes.count(), of_sets.len() as u64);
+            prop_assert_eq!(figures.set_key_bytes.count(), of_group.iter().filter(whole).count() as u64);
+            let median = of_sets.get(of_sets.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+            let found = figures.set_value_bytes.quantile(0.5, false);
+            prop_assert!(found <= median && median - found <= median / 64, "{} {}", found, median);
             let mut lengths: Vec<u32> = of_group.iter().filter_map(|(_, asked)| asked.value_bytes).collect();
             lengths.sort_unstable();
             let all_bytes: u64 = lengths.iter().copied().map(u64::from).sum();
@@ -272,7 +314,7 @@ proptest! {
             ..*asked
         };
         let requests: Vec<_> = requests.iter().map(shortened).collect();
-        let gathered = gathered(&requests, 1000, Some(2 << 20));
+        let gathered = gathered(&requests, 1000, Some((Policy::Engine(Eviction::default()), 2 << 20)));
         for (_, name, figures) in gathered.groups.shown(9) {
             prop_assert_eq!(figures.reads, causes(&of_group(&requests, &name)));
         }
@@ -312,13 +354,7 @@ fn a_sample_stands_for_all() {
             }))
         }
     }
-    let question = |sample, keys_max| Question {
-        delimiter: b':',
-        sample,
-        keys_max,
-        requests_max: u64::MAX,
-        memory_bytes: None,
-    };
+    let question = |sample, keys_max| Question { sample, ..Question::new(keys_max) };
     for (sample, keys_max) in [(1.0, 10_000), (0.1, 1_000_000)] {
         let gathered = gather(&mut Many(0), &question(sample, keys_max), &mut |_| {}).unwrap();
         let (objects, bytes) = gathered.objects(ALL);
