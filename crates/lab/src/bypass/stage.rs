@@ -52,10 +52,10 @@ impl Stage {
 pub(crate) struct Options {
     /// The port: xdp:INTERFACE or dpdk:DEVICE
     #[arg(long)]
-    port: PortName,
+    bypass: PortName,
     /// Address of the port, with the length of the prefix
     #[arg(long)]
-    port_ip: String,
+    bypass_ip: String,
     /// UDP port
     #[arg(long)]
     native: u16,
@@ -126,13 +126,13 @@ pub(super) fn open(name: &PortName, address: (IpAddr, u8), port: u16) -> Result<
 
 /// Serves until it is ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let address = prefix(&options.port_ip)?;
+    let address = prefix(&options.bypass_ip)?;
     let done = Arc::new(Done::default());
     let answering = Arc::clone(&done);
     std::thread::spawn(move || answering.answer().is_ok());
     let local = Local { addresses: vec![address.0], ports: options.native..=options.native };
     // The port lives as long as its queue is used.
-    let (_bypass, queue) = open(&options.port, address, options.native)?;
+    let (_bypass, queue) = open(&options.bypass, address, options.native)?;
     match queue {
         BypassQueue::Xdp(queue) => serve(queue, local, options, &done),
         BypassQueue::Dpdk(queue) => serve(queue, local, options, &done),
