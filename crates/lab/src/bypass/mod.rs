@@ -2,9 +2,9 @@
 //! and memcached: one server core, one client core, the same client, in turns.
 
 mod document;
-mod execution;
 mod latency;
 mod parts;
+mod samples;
 mod servers;
 mod sides;
 mod stage;
@@ -86,10 +86,8 @@ impl Servers {
     /// Starts and fills those that a wanted case needs.
     fn start(options: &Options, cpu: usize, has_network: bool, has_dpdk: bool) -> Result<Self> {
         let mut servers = Self { all: Vec::new(), xdp: None, memif: None, kernel: None };
-        let (ours, echo) = (
-            Program::Bypass(&options.binaries.server),
-            Program::Stage { stage: Stage::Echo, timed: false, items: 0 },
-        );
+        let (ours, echo) =
+            (Program::Bypass(&options.binaries.server), Program::Stage { stage: Stage::Echo, items: 0 });
         let mut start = |medium, programs: [Program<'_>; 2], needs_peer: bool| -> Result<_> {
             let mut pair = [0; 2];
             for (place, program) in pair.iter_mut().zip(programs).take(1 + usize::from(needs_peer)) {

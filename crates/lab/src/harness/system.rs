@@ -151,6 +151,17 @@ pub(crate) fn make_other_real_time(pid: u32) -> bool {
     schedule_process(pid, "--rr", "1")
 }
 
+/// Puts this thread before those of [`make_real_time`].
+pub(crate) fn put_thread_first() -> bool {
+    let thread = nix::unistd::gettid().to_string();
+    Command::new("chrt")
+        .args(["--rr", "--pid", "2", &thread])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 /// Puts another process, or a thread of the kernel's, before all others of normal priority.
 pub(crate) fn make_other_first(pid: u32) -> bool {
     Command::new("renice")
@@ -159,11 +170,6 @@ pub(crate) fn make_other_first(pid: u32) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-/// Takes the real-time priority from another process.
-pub(crate) fn make_other_normal(pid: u32) -> bool {
-    schedule_process(pid, "--other", "0")
 }
 
 /// Returns the model of the CPU, or the architecture where the kernel names no model.
