@@ -123,17 +123,11 @@ fn turn(server: &mut Server, side: &mut Side, datagrams_per_second: f64) -> Resu
     let waited_ns = waited_ns()? - waited_before_ns;
     let sum_ns: f64 = latencies.iter().map(|ns| f64::from(*ns)).sum();
     let mean_us = sum_ns / latencies.len() as f64 / 1000.0;
-    // Lost requests count as infinitely late.
-    latencies.resize(tally.sent_datagrams as usize, u32::MAX);
-    latencies.sort_unstable();
-    let quantile_us = |(_, quantile): &(&str, f64)| {
-        let place = (latencies.len().saturating_sub(1) as f64 * quantile) as usize;
-        f64::from(latencies.get(place).copied().unwrap_or(u32::MAX)) / 1000.0
-    };
+    let quantile_us = tally.quantiles(latencies);
     Ok(Turn {
         rate: tally.per_second(),
         mean_us,
-        quantiles_us: QUANTILES.iter().map(quantile_us).collect(),
+        quantiles_us: QUANTILES.iter().map(|(_, quantile)| quantile_us(*quantile)).collect(),
         lost_percent: tally.lost_ratio() * 100.0,
         waited_percent: waited_ns as f64 / TURN.as_nanos() as f64 * 100.0,
         joules_per_million: joules.map(|joules| joules / (tally.succeeded as f64 / 1e6)),

@@ -124,6 +124,16 @@ impl Tally {
         self.lost_datagrams as f64 / self.sent_datagrams.max(1) as f64
     }
 
+    /// Quantiles of an open loop's latencies, in microseconds. What was lost takes for ever.
+    pub fn quantiles(&self, mut latency_ns: Vec<u32>) -> impl Fn(f64) -> f64 {
+        latency_ns.resize(self.sent_datagrams as usize, u32::MAX);
+        latency_ns.sort_unstable();
+        move |quantile| {
+            let place = (latency_ns.len().saturating_sub(1) as f64 * quantile) as usize;
+            f64::from(latency_ns.get(place).copied().unwrap_or(u32::MAX)) / 1000.0
+        }
+    }
+
     /// Fails when too much of it was no success: a miss costs something else than a hit.
     pub fn check(&self, what: &str, batch: usize) -> Result<()> {
         let answered = self.answered_datagrams * batch as u64;

@@ -25,7 +25,8 @@ pub(crate) fn server(workers: usize, memory: &str) -> Result<Arc<Server>> {
     let settings = Settings::of(&options, workers)?;
     let cache = Arc::new(Cache::new(&settings.engine(SEED))?);
     let cores = (1..=workers as u16).map(|port| CoreEntry { port, node: 0 });
-    let native = NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]);
+    let native =
+        NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]).over(Vec::new(), Box::default());
     Ok(Arc::new(Server::new(settings, cache, Some(native), NOW_S)?))
 }
 
