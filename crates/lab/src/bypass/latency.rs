@@ -12,6 +12,7 @@ use crate::generator::load::Schedule;
 use crate::harness::energy::Meters;
 use crate::harness::system;
 use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 /// Parts of each server's own peak.
@@ -22,6 +23,7 @@ const BATCHES: [usize; 2] = [1, 4];
 /// such tasks that run for less than a second, and then let all others run, are not.
 const TURN: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(550);
+const PEAK_TURNS: usize = 3;
 
 pub(super) fn run(options: &Options, servers: &mut Servers, report: &mut Measurement) -> Result<()> {
     let places = [("memif", servers.memif), ("xdp", servers.xdp), ("kernel-udp", servers.kernel)];
@@ -70,10 +72,14 @@ fn curve(
     let quick = options.common.quick;
     let rounds = options.common.rounds().min(if quick { 2 } else { 5 });
     let batch = side.requests.batch() as f64;
-    server.process.resume();
-    side.warm_up(server, TURN / 8)?;
-    let peak = side.closed(server, TURN)?.per_second();
-    pause(server);
+    let mut peaks = Vec::new();
+    for _ in 0..PEAK_TURNS {
+        server.process.resume();
+        side.warm_up(server, TURN / 8)?;
+        peaks.push(side.closed(server, TURN)?.per_second());
+        pause(server);
+    }
+    let peak = median(&peaks);
     let parts: &[f64] = if quick { &QUICK_PARTS } else { &PARTS };
     let mut turns: Vec<Vec<Turn>> = parts.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
