@@ -5,6 +5,7 @@ mod document;
 mod latency;
 mod parts;
 mod samples;
+pub(crate) mod sections;
 mod servers;
 mod sides;
 mod stage;
