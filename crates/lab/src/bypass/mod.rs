@@ -17,7 +17,6 @@ use clap::Args;
 
 use crate::harness::namespace;
 use crate::harness::peers::{self, Binaries};
-use crate::results::measurement::folder;
 use crate::{Common, Result};
 use servers::{Medium, Program, Server};
 use stage::Stage;
@@ -33,7 +32,7 @@ pub(crate) struct Options {
     /// Items
     #[arg(long, default_value_t = 1 << 24)]
     pub items: u64,
-    /// Write the tables and figures of the run into this document, too
+    /// Write the tables of the run into this document, too
     #[arg(long)]
     pub document: Option<PathBuf>,
 }
@@ -62,11 +61,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     drop(servers);
     report.finish()?;
-    for (name, svg) in document::figures(report.records()) {
-        let path = folder().join(format!("bench-bypass-{name}.svg"));
-        std::fs::write(&path, svg)?;
-        println!("written: {}", path.display());
-    }
     if let Some(path) = &options.document {
         document::write(path, &report)?;
     }

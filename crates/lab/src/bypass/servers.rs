@@ -224,3 +224,25 @@ fn open(way: &Way, medium: Medium, number: u8) -> Result<(Bypass, Box<dyn Load>)
     };
     Ok((bypass, load))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// The bare echo once refused an option that had been renamed.
+    #[test]
+    fn the_servers_of_the_benchmark_take_their_options() {
+        let way = namespace::way(3);
+        let media: &[Medium] =
+            if cfg!(feature = "dpdk") { &[Medium::Veth, Medium::Memif] } else { &[Medium::Veth] };
+        for medium in media {
+            for stage in [Stage::Echo, Stage::Server] {
+                let words = command(&way, *medium, Program::Stage { stage, items: 5 }).unwrap();
+                let parsed = crate::CommandLine::try_parse_from(words);
+                assert!(parsed.is_ok(), "{medium:?}, {stage:?}: {:?}", parsed.err());
+            }
+        }
+    }
+}

@@ -31,6 +31,8 @@ const KEYS_IN_THE_AIR: usize = 256;
 /// Requests that are made beforehand.
 const REQUESTS: usize = 1 << 20;
 const SEED: u64 = 64;
+/// Pause behind a slice, in which other tasks may run.
+const PAUSE: Duration = Duration::from_millis(300);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 const LATENCIES: [Metric; 3] = [
@@ -53,6 +55,9 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let data = Data { set: "tiny", items: options.items() };
     let client = Client::filled(options, cpus, data, &sides)?;
     system::pin(cpus[cpus.len() - 1])?;
+    if !options.common.no_real_time {
+        begin_real_time(&sides);
+    }
     let names = || sides.iter().map(|side| side.name.as_str());
     let new = || -> Vec<_> { sizes.iter().map(|_| Rounds::new(names())).collect() };
     let (mut peaks, mut halves) = (new(), new());
@@ -71,13 +76,18 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
                     _ => multigets(&client, side, *size, rate),
                 };
                 let peak = load(None)?;
+                std::thread::sleep(PAUSE);
                 rates[number][at].push(peak.per_second);
                 peaks[number].add(at, peak);
                 halves[number].add(at, load(Some(median(&rates[number][at]) / 2.0))?);
+                std::thread::sleep(PAUSE);
             }
         }
     }
     eprintln!();
+    if !options.common.no_real_time {
+        system::make_normal();
+    }
     for (number, size) in sizes.iter().enumerate() {
         peaks[number].report(&name_of(*size), &RATES, report);
         for (what, gigabits) in ["requests", "replies"].iter().zip(&made[number].gigabits) {
@@ -87,6 +97,15 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         halves[number].report(&name_of(*size), &LATENCIES, report);
     }
     Ok(())
+}
+
+/// Gives a real-time priority to the servers and to the client. Slices of less than a second with pauses are not
+/// stopped by the kernel.
+fn begin_real_time(sides: &[Side]) {
+    system::make_real_time();
+    for pid in sides.iter().filter_map(Side::pid) {
+        system::make_other_real_time(pid);
+    }
 }
 
 /// Loads memcached at a rate, or as fast as replies come.

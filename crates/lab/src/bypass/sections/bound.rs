@@ -89,7 +89,10 @@ fn line(records: &[Record], name: &str, case: &str, metric: &str) -> Line {
 /// End to end with one and with four requests per datagram, beside the engine with requests from memory.
 fn bound(ports: &[Record], engine: &[Record]) -> BarChart {
     let bar = |records: &[Record], case: &str, metric: &str| {
-        records.iter().find(|record| record.case == case && record.metric == metric).map(Record::bar)
+        let record = records.iter().find(|record| record.case == case && record.metric == metric)?;
+        let Bar { value, low, high } = record.bar();
+        let unit = if record.unit == "M/s" { 1e6 } else { 1.0 };
+        Some(Bar { value: value * unit, low: low * unit, high: high * unit })
     };
     let end_to_end = |batch: usize| -> Vec<Option<Bar>> {
         let of = |case: &str| bar(ports, &format!("{case}/batches/{batch}"), THROUGHPUT);

@@ -57,6 +57,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let per_core = "Requests per second of a server's core, median and spread";
     let table = grid::table(&records, per_core, "per server-core-second", "");
     shown.push(Exhibit::Table(table));
+    shown.extend(grid::energy(&records, ""));
     Ok(shown)
 }
 

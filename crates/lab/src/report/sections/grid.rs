@@ -97,6 +97,13 @@ pub(crate) fn table(records: &[Record], title: &str, metric: &str, prefix: &str)
     Table { title: title.to_owned(), columns, rows: cases(records, prefix).iter().map(row).collect() }
 }
 
+/// Energy of all contenders, where the machine has meters.
+pub(crate) fn energy(records: &[Record], prefix: &str) -> Option<Exhibit> {
+    let title = "Energy (J per million requests), of all packages, client included";
+    let table = table(records, title, "energy", prefix);
+    (table.columns.len() > 1).then_some(Exhibit::Table(table))
+}
+
 /// A metric over another: a line for each contender, a point for each case.
 pub(crate) fn curves(
     records: &[Record],
@@ -296,6 +303,12 @@ mod tests {
         let records = records();
         let table = ratios(&records, "title");
         assert_eq!(table.rows.len(), 1);
+        assert_eq!(energy(&records, ""), None, "no meters");
+        let metered = [record("batches of 1", "energy, ours", 2.0)];
+        let Some(Exhibit::Table(table_of_energy)) = energy(&metered, "batches of ") else {
+            panic!("no table of the energy");
+        };
+        assert_eq!(table_of_energy.rows, [["1", "2 (1 to 4)"]]);
         let pivot = beside(&records, "title", "throughput", "batches of ");
         assert_eq!(pivot.columns, ["case", "theirs"]);
         assert_eq!(pivot.rows, [["1", "2 (5 to 20)"]]);
