@@ -38,6 +38,7 @@ pub(crate) fn commands(form: Form) -> Vec<Command> {
 
 pub(crate) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let [ports, engine] = grid::either(results, [PORTS, ENGINE])?;
+    let alone: Vec<_> = ports.iter().filter(|record| record.ratio.is_none()).cloned().collect();
     let x = || Axis::log("requests per datagram");
     let mut shown = vec![
         Exhibit::Bars(bound(&ports, &engine)),
@@ -61,7 +62,7 @@ pub(crate) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
                 })
                 .collect(),
         }),
-        Exhibit::Table(grid::values(&ports, "Median and spread by requests per datagram")),
+        Exhibit::Table(grid::values(&alone, "Median and spread by requests per datagram")),
         Exhibit::Table(grid::ratios(&ports, "Requests per datagram beside fewer")),
     ];
     for chart in &mut shown {
