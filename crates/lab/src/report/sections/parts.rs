@@ -44,9 +44,13 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         let prefix = format!("{before}{shape}");
         shown.push(stacked(&title, &server, &prefix));
     }
-    if let Ok(port) = results.records(PORT) {
+    if let Ok(mut port) = results.records(PORT) {
+        for record in &mut port {
+            let mix = record.case.trim_start_matches("memif/tiny/").trim_end_matches("/parts");
+            record.case = format!("{mix} % GET");
+        }
         let title = "Time of a request in the server's own loop over memif, by samples";
-        shown.push(stacked(title, &port, "memif/tiny/"));
+        shown.push(stacked(title, &port, ""));
         shown.push(Exhibit::Table(grid::values(&port, "Parts of a request in the server's own loop (ns)")));
     }
     shown.push(stacked("Time of a GET in the engine", &engine, "parts of a GET, "));
