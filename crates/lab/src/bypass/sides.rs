@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::servers::Server;
 use crate::Result;
-use crate::generator::load::Tally;
 use crate::generator::packets::Packets;
+use crate::generator::tally::Tally;
 use crate::harness::energy::Meters;
 use crate::harness::system;
 
