@@ -218,6 +218,9 @@ const _: () = assert!(
 );
 // A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);
+/// Pause of a thread that accepts connections of control or of readers when descriptors or memory
+/// have run out.
+pub const ACCEPT_SHORTAGE_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 /// Readers on the same host at the same time (`--local-clients`).
 pub const LOCAL_CLIENTS_MAX: usize = 4096;
 /// Clients of their socket that have not said hello, beside the others.
