@@ -40,7 +40,8 @@ pub(crate) fn server_of(
     }
     let cache = Arc::new(Cache::new(&config)?);
     let cores = (1..=workers as u16).map(|port| CoreEntry { port, node: 0 });
-    let native = NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]);
+    let native =
+        NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]).over(Vec::new(), Box::default());
     Ok(Arc::new(Server::new(settings, cache, Some(native), NOW_S)?))
 }
 

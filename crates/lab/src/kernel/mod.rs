@@ -20,6 +20,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::harness::energy::Meters;
 use crate::harness::namespace;
 use crate::harness::peers::{self, Binaries};
 use crate::harness::system;
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Err("built without clang (apt-get install clang, then build again)".into());
     }
     let (mut report, cpus) = options.common.begin_servers("bench-kernel")?;
-    if usage::energy_counters().is_empty() {
+    if !Meters::of_machine().exist() {
         report.note("no energy: this machine shows no RAPL (/sys/class/powercap)");
     }
     namespace::leave_network()?;

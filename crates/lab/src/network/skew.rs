@@ -7,7 +7,7 @@ use micanite_workload::Popularity;
 
 use super::Options;
 use crate::Result;
-use crate::generator::load::{Generator, Load};
+use crate::generator::load::{Generator, Load, Schedule};
 use crate::generator::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms};
 use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
@@ -216,7 +216,8 @@ impl<'a> Bench<'a> {
         let mut packets = self.packets(popularity, partition);
         let before = self.server.bursts()?;
         let mut latency_ns = Vec::new();
-        self.client.open(&mut packets, false, rate, self.duration, &mut latency_ns)?;
+        let schedule = Schedule { datagrams_per_second: rate, window: WINDOW, duration: self.duration };
+        self.client.open(&mut packets, false, &schedule, &mut latency_ns)?;
         let after = self.server.bursts()?;
         Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
     }
