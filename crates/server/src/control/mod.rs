@@ -19,5 +19,6 @@ pub(crate) mod restart;
 mod socket;
 mod thread;
 
+pub(crate) use execute::Executor;
 pub(crate) use socket::{NoSocket, Socket};
 pub(crate) use thread::ControlThread;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::{CONFIGURATION, Options, UNSAID};
+use super::{CONFIGURATION, Options, Origin, UNSAID};
 use crate::configuration::UsageError;
 
 /// The command line of `serve`.
@@ -29,10 +29,15 @@ impl Arguments {
     /// # Errors
     /// The file cannot be read, or has something in it that is no option.
     pub fn options(self) -> Result<Options, UsageError> {
-        let mut options = self.options.join(Options::of_set(&self.set)?).join(Options::of_environment()?);
+        let from = |origin: Origin, mut options: Options| {
+            options.values_mut().into_iter().for_each(|value| value.set_origin(origin));
+            options
+        };
+        let said = from(Origin::CommandLine, self.options.join(Options::of_set(&self.set)?));
+        let mut options = said.join(from(Origin::Environment, Options::of_environment()?));
         options.split_port();
         match self.config {
-            Some(path) => Ok(options.or(read(&path)?)),
+            Some(path) => Ok(options.or(from(Origin::File, read(&path)?))),
             None => Ok(options),
         }
     }
