@@ -222,6 +222,8 @@ const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATC
 pub const CONSOLE_STEPS: [(u32, usize); 2] = [(1, 300), (10, 360)];
 /// Bytes of that history, for any number of workers.
 pub const CONSOLE_HISTORY_BYTES: usize = 128 << 10;
+/// Bytes of a worker's loads beside it.
+pub const CONSOLE_LOAD_BYTES_MAX: usize = 256;
 /// The longest update of a console's page.
 pub const CONSOLE_STATE_BYTES_MAX: usize = 5000;
 /// Samples of an update. A page that has missed more asks for the history.

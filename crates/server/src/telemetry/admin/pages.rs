@@ -33,6 +33,9 @@ pub(super) fn page(state: &State, feed: &mut Feed, path: &str, query: &str) -> O
         }),
         "/about" => of_feed(feed.about(state)),
         "/state" => of_feed(feed.state(state, Wanted::of(query))),
+        "/history" if !feed.has_step(Wanted::of(query)) => {
+            Reply::text("404 Not Found", "there is no such step")
+        }
         "/history" => of_feed(feed.history(state, Wanted::of(query))),
         _ => return files::find(path).map(|(r#type, text)| Reply::new(OK, r#type, text)),
     })

@@ -69,7 +69,7 @@ impl Events {
     fn count(&mut self, kind: Kind, now_s: u32, text: impl Into<String>, count: u64, together_s: u32) {
         self.last += 1;
         let number = self.last;
-        let text = cut(text.into());
+        let text = cut(text.into().replace(char::is_control, "?"));
         let is_same = |event: &&mut Event| {
             event.kind == kind && event.text == text && now_s < event.first_s.saturating_add(together_s)
         };

@@ -5,7 +5,8 @@ use std::time::Instant;
 use micanite_engine::Stats;
 
 use crate::shared::{AcceptorNumbers, Server};
-use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, Transport, bound_ns};
+use crate::telemetry::admin::metrics::transports;
+use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
 use crate::telemetry::stats::Totals;
 
 /// Numbers of a sample.
@@ -86,7 +87,7 @@ impl Moment {
         let mut latency = std::array::from_fn(|_| HistogramSum::default());
         for worker in &server.shared.latency {
             for (class, sum) in Class::ALL.into_iter().zip(&mut latency) {
-                Transport::ALL.into_iter().for_each(|transport| worker.of(transport, class).add_to(sum));
+                transports(&server.shared).for_each(|transport| worker.of(transport, class).add_to(sum));
             }
         }
         Self {

@@ -9,6 +9,7 @@ use super::events::Event;
 use super::{Feed, Running, json};
 use crate::limits::{
     CONSOLE_HISTORY_ROWS_MAX, CONSOLE_KEY_BYTES_MAX, CONSOLE_STATE_BYTES_MAX, CONSOLE_STATE_SAMPLES_MAX,
+    CONSOLE_STEPS,
 };
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
@@ -18,6 +19,8 @@ use crate::telemetry::hot;
 /// Significant digits of samples, and of loads.
 const DIGITS: i32 = 4;
 const DIGITS_OF_LOADS: i32 = 3;
+/// A sentence that names many workers is cut.
+const CONDITION_CHARS_MAX: usize = 120;
 /// Ends of the parts of a state: what is over comes with the next one.
 const EVENTS_END: usize = 1900;
 const WORKERS_END: usize = 3900;
@@ -83,6 +86,11 @@ impl Feed {
         Some(to)
     }
 
+    /// Returns whether there are samples of this step.
+    pub fn has_step(&self, wanted: Wanted) -> bool {
+        CONSOLE_STEPS.iter().any(|(step_s, _)| *step_s == wanted.step)
+    }
+
     /// Returns samples of a ring after one of this number; `None` where there is no such ring.
     pub fn history(&self, state: &State, wanted: Wanted) -> Option<String> {
         let (server, _) = state.running()?;
@@ -108,6 +116,7 @@ fn head(to: &mut String, boot: u32, state: &State, (server, clock): (&Server, Cl
         (Err(text), _) | (_, Err(text)) => text,
         (_, Ok(text)) => text.into(),
     };
+    let condition: String = condition.chars().take(CONDITION_CHARS_MAX).collect();
     let _ = write!(
         to,
         "{{\"boot\":{boot},\"now\":{now_s},\"started\":{},\"condition\":{},\"auto\":{},\"recording\":{}",

@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use super::sample::quantile;
+use crate::limits::CONSOLE_LOAD_BYTES_MAX;
 use crate::shared::Server;
-use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, Transport, bound_ns};
+use crate::telemetry::admin::metrics::transports;
+use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
 use crate::telemetry::stats::{Counters, Totals};
 
 /// Buckets of a worker's histogram, by powers of two; the first is alone, the last has no bound.
@@ -44,6 +46,8 @@ pub(super) struct Loads {
 /// Bytes of one worker's.
 pub(super) const BYTES: usize = size_of::<Before>() + size_of::<Load>();
 
+const _: () = assert!(BYTES <= CONSOLE_LOAD_BYTES_MAX);
+
 impl Loads {
     pub fn new(server: &Server) -> Self {
         let workers = server.shared.counters.len();
@@ -65,7 +69,7 @@ impl Loads {
         let slots = self.before.iter_mut().zip(&mut self.now);
         for ((counters, latency), (before, load)) in workers.zip(slots) {
             let mut sum = HistogramSum::default();
-            for transport in Transport::ALL {
+            for transport in transports(&server.shared) {
                 Class::ALL.into_iter().for_each(|class| latency.of(transport, class).add_to(&mut sum));
             }
             let now = Before {

@@ -12,9 +12,10 @@ export function svg(name, attributes = {}, text = "") {
   return made;
 }
 
-/** The next number of the form 1, 2 or 5 times a power of ten. */
-export function niceTop(value) {
-  if (!(value > 0)) return 1;
+/** The next number of the form 1, 2 or 5 times a power of ten, or the next power of two. */
+export function niceTop(value, base = 10) {
+  if (!(value > 0)) return base === 2 ? 1024 : 1;
+  if (base === 2) return 2 ** Math.ceil(Math.log2(value));
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((of) => of * power).find((of) => of >= value * 0.999);
 }
@@ -29,11 +30,11 @@ export function ticks(scale) {
 }
 
 /** The scale that shows these values. */
-export function scaleOf(values, { log, fixed }) {
+export function scaleOf(values, { log, fixed, base }) {
   if (fixed) return { log: false, least: fixed[0], most: fixed[1] };
   const known = values.filter((value) => value !== null && (!log || value > 0));
   const most = known.length ? Math.max(...known) : 1;
-  if (!log) return { log: false, least: 0, most: niceTop(most) };
+  if (!log) return { log: false, least: 0, most: niceTop(most, base) };
   const least = known.length ? Math.min(...known) : 1;
   const power = (of, round) => 10 ** round(Math.log10(of));
   const [low, high] = [power(least, Math.floor), power(most, Math.ceil)];
@@ -52,7 +53,7 @@ export function nearest(rows, at) {
 export class Chart {
   /** series: [{label, value: (row) => number or null}]; options: title, format, stacked, log, fixed. */
   constructor(into, options, onCursor) {
-    Object.assign(this, { stacked: false, log: false, fixed: null, note: "" }, options);
+    Object.assign(this, { stacked: false, log: false, fixed: null, base: 10, note: "" }, options);
     this.figure = document.createElement("figure");
     this.figure.className = "card chart";
     const caption = document.createElement("figcaption");

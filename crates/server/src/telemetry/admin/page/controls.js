@@ -1,5 +1,6 @@
 // Login and actions. The token of the session goes into a header, which no page of another site can send.
 
+import { MODES } from "./store.js";
 import { element } from "./tables.js";
 
 export class Controls {
@@ -20,7 +21,17 @@ export class Controls {
 
   enter({ user, token }) {
     this.token = token ?? null;
+    this.isSet = false;
     this.into.replaceChildren(...(user ? this.actions(user) : [this.login()]), this.said);
+  }
+
+  /** Lets the choices begin with what the server does. */
+  observe(store) {
+    const { mode, balance } = Object.fromEntries([...this.into.querySelectorAll("select")].map((it) => [it.name, it]));
+    if (this.isSet || !mode) return;
+    this.isSet = true;
+    mode.value = MODES[store.partitions[0]?.mode] ?? mode.value;
+    balance.value = store.state.auto ? "auto" : "off";
   }
 
   async post(path, body) {
@@ -66,7 +77,7 @@ export class Controls {
     who.append(out);
     const made = [who];
     if (about.workers > 1) {
-      made.push(this.form("Access mode", "Change", [choice("Mode", "mode", ["erew", "crew", "crcw"])], "mode"));
+      made.push(this.form("Access mode", "Change", [choice("Mode", "mode", MODES)], "mode"));
       made.push(this.form("Balance", "Change", [choice("Balance by load", "balance", ["off", "auto"])], "balance"));
     }
     if (about.files) {

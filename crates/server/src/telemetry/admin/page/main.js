@@ -77,6 +77,7 @@ function show() {
   showLatency($("latency"), store);
   showHot($("hot"), $("hot-note"), store);
   showEvents($("events"), store);
+  controls.observe(store);
   draw();
 }
 

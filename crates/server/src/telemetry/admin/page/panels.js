@@ -18,8 +18,8 @@ const TILES = [
   ["Items", (store, row) => short(store.number(row, "items"))],
   ["Evictions per second", (store, row) => short(store.number(row, "evictions"))],
   ["Connections", (store, row) => short(store.number(row, "connections"))],
-  ["Expiry lag", (store, row) => { const lag = store.number(row, "lag_s"); return lag === null ? "–" : `${lag} s`; }],
-  ["CPU of the workers", (store, row) => { const cpu = store.number(row, "cpu"); return cpu === null ? "–" : `${cpu.toFixed(2)} cores`; }],
+  ["Expiry lag, seconds", (store, row) => short(store.number(row, "lag_s"))],
+  ["CPU of workers, cores", (store, row) => store.number(row, "cpu")?.toFixed(2) ?? "–"],
 ];
 
 export class Tiles {
@@ -61,14 +61,14 @@ export class Charts {
         series: series([["50 %", of("all_p50")], ["99 %", of("all_p99")], ["99.9 %", of("all_p999")]]) },
       { title: "Items that leave, per second", format: short,
         series: series([["evicted", of("evictions")], ["expired", of("expired")]]) },
-      { title: "Memory by use", format: bytes, stacked: true,
+      { title: "Memory by use", format: bytes, stacked: true, fixed: [0, store.about.memory],
         series: series([["items", of("item_bytes")], ["index", of("index_bytes")],
           ["deleted, expired", of("dead_bytes")], ["free, overwritten", rest]]) },
       { title: "Connections", format: short,
         series: series([["open", of("connections")], ["new per second", of("accepted")]]) },
       { title: "Refused per second", format: short,
         series: series([["values", of("refused")], ["connections", of("rejected")]]) },
-      { title: "Bytes per second", format: bytes,
+      { title: "Bytes per second", format: bytes, base: 2,
         series: series([["received", of("received")], ["sent", of("sent")]]) },
       { title: "Expiry lag in seconds", format: short, series: series([["longest in the last sweep", of("lag_s")]]) },
     ];
