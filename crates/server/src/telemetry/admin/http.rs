@@ -78,6 +78,11 @@ impl AdminThread {
         Ok(Self { address, is_encrypted, ending, thread })
     }
 
+    /// Lets it look at the server's state at once.
+    pub fn wake(&self) {
+        self.ending.0.wake();
+    }
+
     /// Ends it. The listener stays for another program in this process.
     pub fn end(self) -> Option<Listener> {
         self.ending.1.store(true, Ordering::Release);

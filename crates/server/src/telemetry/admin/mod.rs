@@ -73,6 +73,7 @@ impl Admin {
     /// The workers serve from now on.
     pub fn set_running(&self, executor: Executor) {
         self.state.set_running(executor);
+        self.thread.iter().for_each(AdminThread::wake);
     }
 
     /// Returns the address that it listens on, and whether it speaks TLS there.

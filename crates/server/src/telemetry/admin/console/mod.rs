@@ -129,6 +129,8 @@ impl Console {
         if self.is_loopback && !headers.host.is_none_or(is_local_name) {
             return Some(Reply::text("421 Misdirected Request", "ask for localhost or for an address"));
         }
+        // The server may have begun to run since.
+        self.tick();
         match request {
             Request::Read { path: "/session", is_head, .. } => Some(self.session(headers).for_head(is_head)),
             Request::Read { path, query, is_head, .. } => {

@@ -70,7 +70,8 @@ impl Feed {
     /// Takes a sample if it is time. Returns the milliseconds to the next one.
     pub fn tick(&mut self, state: &State) -> u16 {
         let now = Instant::now();
-        if now >= self.next {
+        let begins = self.running.is_none() && state.running().is_some();
+        if begins || now >= self.next {
             self.next = (self.next + TICK).max(now + TICK / 2);
             if let Some((server, clock)) = state.running() {
                 self.take(state, server, clock);
