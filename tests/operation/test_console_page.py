@@ -194,14 +194,14 @@ def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", tmp_path)
     server = serving(start, *options, "-Y", tmp_path / "users")
     page = browser.open(url(server), 1280)
-    wait_for(page, "return document.querySelector('#controls .login')", "the login")
+    wait_for(page, "return document.querySelector('#controls .login') !== null", "the login")
     login = """
         const form = document.querySelector('#controls .login');
         form.user.value = 'ada'; form.password.value = arguments_; form.querySelector('button').click(); return 1;"""
     page.value(login.replace("arguments_", "'wrong'"))
-    wait_for(page, "return document.querySelector('.outcome.bad')", "a refusal")
+    wait_for(page, "return document.querySelector('.outcome.bad') !== null", "a refusal")
     page.value(login.replace("arguments_", "'secret'"))
-    wait_for(page, "return document.querySelector('select[name=mode]')", "the controls")
+    wait_for(page, "return document.querySelector('select[name=mode]') !== null", "the controls")
     assert page.value(CLIPPED) == [] and page.value(report.TOO_FAINT) == []
     page.value("const mode = document.querySelector('select[name=mode]'); mode.value = 'erew';"
                "mode.form.querySelector('button').click(); return 1")
@@ -210,10 +210,10 @@ def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     # Another page of the same browser is logged in as well; scripts do not see the cookie.
     assert page.value("return document.cookie") == ""
     again = browser.open(url(server), 390)
-    wait_for(again, "return document.querySelector('select[name=mode]')", "the controls")
+    wait_for(again, "return document.querySelector('select[name=mode]') !== null", "the controls")
     assert again.value(report.TOO_WIDE) == [] and again.value(CLIPPED) == []
     keep("controls", again)
     again.value("[...document.querySelectorAll('button')].find((it) => it.textContent === 'Log out').click(); return 1")
-    wait_for(again, "return document.querySelector('#controls .login')", "the login")
+    wait_for(again, "return document.querySelector('#controls .login') !== null", "the login")
     again.close()
     page.close()
