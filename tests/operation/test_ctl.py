@@ -76,7 +76,7 @@ def test_refusals_give_a_reason(server, words, reason):
 )
 def test_usage(words):
     ended = run_ctl(*words)
-    assert ended.returncode == 2
+    assert ended.returncode == 64
     assert "Usage" in ended.stderr or "error" in ended.stderr
 
 

@@ -2,13 +2,16 @@
 
 import os
 import re
+import resource
+import socket
 import stat
+import time
 
 import pytest
 
 from harness.memory import MIB, printed_budget_bytes, resident_bytes
 from harness.poll import until
-from harness.server import run
+from harness.server import run, run_ctl
 from harness.tools.load import is_clean, load, run_load, start_load
 
 SHAPE = ("--dataset", "8/100", "--items", 2000, "--warmup", "0s", "--timeout", "30s")
@@ -149,3 +152,29 @@ def test_a_recording_says_that_it_misses_readers(start, place, tmp_path):
     server = start("--local", place)
     began = server.ctl("record", tmp_path / "rec", "--seconds", 1)
     assert "gets of readers on this host (--local) are missing" in began.stdout + began.stderr, began
+
+
+def busy_ticks(pid):
+    """Clock ticks that a process has run, user and system."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(") ", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("name", ["local", "control"])
+def test_a_shortage_of_descriptors_takes_no_core(start, place, tmp_path, name):
+    control = tmp_path / "control"
+    server = start("--local", place, "--control-socket", control)
+    limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    used = max(int(number) for number in os.listdir(f"/proc/{server.pid}/fd")) + 1
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used, limits[1]))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(place if name == "local" else control))
+        before = busy_ticks(server.pid)
+        time.sleep(1)
+        spent = busy_ticks(server.pid) - before
+    # A thread that tries again at once spends all of the second.
+    assert spent < os.sysconf("SC_CLK_TCK") / 2, spent
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+    assert run_ctl("ping", "--socket", control).returncode == 0
+    assert load(f"local://{place}", "--fill", "--operations", 100, *SHAPE)["answered"] == 100

@@ -77,7 +77,7 @@ def test_faults_of_a_file_are_named(tmp_path):
     assert "cut off" in failure(b"\x28\xb5\x2f\xfd\x04\x58\x01\x00\x00")
     assert "line 1 is no" in failure(OBJECTS.encode(), "--format", "twitter")
     assert "op" in failure(OBJECTS.encode(), "--format", "cachelib")
-    assert run("trace", "cat", "x", "--format", "pcap:0").returncode == 2
+    assert run("trace", "cat", "x", "--format", "pcap:0").returncode == 64
 
 
 @pytest.fixture(scope="module")

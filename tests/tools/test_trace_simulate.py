@@ -85,7 +85,7 @@ def test_sample_and_warm_up(trace, tmp_path):
 )
 def test_options_that_make_no_sense(trace, arguments, says):
     done = simulate(trace, *arguments)
-    assert done.returncode == 2 and says in done.stderr, done.stderr
+    assert done.returncode == 64 and says in done.stderr, done.stderr
 
 
 def test_no_trace(tmp_path):

@@ -1,5 +1,7 @@
 //! The clients of a server on the same host, against a real server in its own process.
 
+#[path = "local/beside.rs"]
+mod beside;
 mod calls;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]

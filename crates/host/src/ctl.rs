@@ -12,8 +12,6 @@ use micanite_control::{RecordOptions, Request, answer, log, paths};
 use crate::doctor::{DoctorOptions, doctor};
 use crate::nic::{NicOptions, nic};
 
-/// The command line is wrong.
-pub const EXIT_CONTROL_USAGE: u8 = 2;
 /// memcached's port.
 const PORT_DEFAULT: u16 = 11211;
 /// The server refuses the request, or there is none.
@@ -49,7 +47,7 @@ pub enum Errand {
     Doctor(DoctorOptions),
 }
 
-/// Does the task. Returns 0: done; 1: refused; 2: usage.
+/// Does the task. Returns 0: done; 1: refused; 64: usage.
 pub fn control(options: ControlOptions) -> ExitCode {
     let port = options.port.unwrap_or(PORT_DEFAULT);
     let socket = options.socket.or_else(|| match options.port {

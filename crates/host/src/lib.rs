@@ -12,4 +12,4 @@ mod doctor;
 mod machine;
 mod nic;
 
-pub use ctl::{ControlOptions, EXIT_CONTROL_USAGE, Errand, control};
+pub use ctl::{ControlOptions, Errand, control};

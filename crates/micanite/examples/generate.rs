@@ -1,6 +1,5 @@
 //! Writes the manual pages and the completions of shells into a directory, from the command line as it is
 //! declared. Packages are built with it: `cargo run --package micanite --example generate -- DIR`.
-//! It is no part of the program, which has no use for it.
 
 use std::fs::{File, create_dir_all};
 use std::io::{self, Write};

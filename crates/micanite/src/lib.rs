@@ -21,18 +21,18 @@ The command line wins, then the environment, then the file.";
 
 const CONTROL: &str = "\
 The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
-Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
+Exit status: 0 done, 1 refused (the reason is on standard error), 64 usage.";
 
 const LOAD: &str = "\
-Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 2 usage.
+Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 64 usage.
 docs/load.md explains the figures.";
 
 const TRACE: &str = "\
-Exit status: 0 done, 1 the trace cannot be read or something failed, 2 usage.
+Exit status: 0 done, 1 the trace cannot be read or something failed, 64 usage.
 docs/traces.md has the formats, and what the figures mean.";
 
 const PLAN: &str = "\
-Exit status: 0 done, 1 nothing carries the load (the reason is on standard error) or a failure, 2 usage.
+Exit status: 0 done, 1 nothing carries the load (the reason is on standard error) or a failure, 64 usage.
 docs/plan.md explains the model, and where its figures come from.";
 
 fn serve_help() -> String {
@@ -66,6 +66,11 @@ pub enum Command {
     /// See what a trace of requests tells: its requests, statistics, miss ratios.
     #[command(version, after_help = TRACE)]
     Trace(TraceOptions),
+    /// Print the completions of a shell: source <(micanite completions bash)
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Makes a panic in any thread end the process at once, with the usual message, as `panic = "abort"` does in

@@ -1,13 +1,13 @@
 //! Micanite: a memcached-compatible cache and store on MICA's engine. The command line.
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use micanite::{Command, CommandLine, trace};
-use micanite_host::{EXIT_CONTROL_USAGE, control};
+use micanite_host::control;
 use micanite_load::load;
 use micanite_plan::plan;
-use micanite_workload::trace::Failure;
 
 fn main() -> ExitCode {
     micanite::end_at_a_panic();
@@ -17,15 +17,25 @@ fn main() -> ExitCode {
         Ok(CommandLine { command: Command::Load(options) }) => load(&options),
         Ok(CommandLine { command: Command::Plan(options) }) => plan(&options),
         Ok(CommandLine { command: Command::Trace(options) }) => trace(&options),
+        Ok(CommandLine { command: Command::Completions { shell } }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut CommandLine::command(), "micanite", &mut text);
+            // A reader that has seen enough closes the pipe.
+            let _ = std::io::stdout().write_all(&text);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             // Help and version come this way too. Where it cannot be printed, the status tells.
             let _ = error.print();
-            ExitCode::from(match std::env::args().nth(1) {
-                _ if !error.use_stderr() => 0,
-                Some(word) if word == "ctl" => EXIT_CONTROL_USAGE,
-                Some(word) if ["load", "plan", "trace"].contains(&word.as_str()) => Failure::EXIT_USAGE,
-                _ => micanite_server::EXIT_USAGE,
-            })
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            // An option of memcached's users, who know no commands.
+            let words: Vec<_> = std::env::args().skip(1).collect();
+            if words.first().is_some_and(|word| word.starts_with('-')) {
+                eprintln!("\n  tip: micanite serve {} starts a server", words.join(" "));
+            }
+            ExitCode::from(micanite_server::EXIT_USAGE)
         }
     }
 }

@@ -44,6 +44,6 @@ pub mod xdp;
 pub use buffers::{Block, Blocks, ValueBuffer, ValueBuffers};
 pub use event::{Event, Idle, IdleRounds, Interest, Poller, Step, Streams, Uring, UringStream, Waker};
 pub use stream::{
-    ByteStream, Inherited, Listener, Stream, Transport, keep_none_open, keep_open, receive_with_descriptors,
-    send_with_descriptors, set_socket_mode,
+    ByteStream, Inherited, Listener, Stream, Transport, is_shortage, keep_none_open, keep_open,
+    receive_with_descriptors, send_with_descriptors, set_socket_mode,
 };

@@ -244,6 +244,9 @@ pub const CONSOLE_SESSIONS_MAX: usize = 16;
 pub const CONSOLE_SESSION_IDLE_S: u32 = 30 * 60;
 /// A login ends so long after it began.
 pub const CONSOLE_SESSION_S: u32 = 12 * 60 * 60;
+/// Pause of a thread that accepts connections of control or of readers when descriptors or memory
+/// have run out.
+pub const ACCEPT_SHORTAGE_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 /// Readers on the same host at the same time (`--local-clients`).
 pub const LOCAL_CLIENTS_MAX: usize = 4096;
 /// Clients of their socket that have not said hello, beside the others.

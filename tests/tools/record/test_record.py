@@ -233,7 +233,7 @@ def test_one_at_a_time_and_no_file_is_overwritten(recorded):
 )
 def test_options_that_make_no_sense(recorded, words, reason):
     ended = recorded.ctl("record", *words)
-    assert ended.returncode == 2 and reason in ended.stderr, ended
+    assert ended.returncode == 64 and reason in ended.stderr, ended
 
 
 def test_watchers_see_recorded_requests(start):

@@ -12,6 +12,7 @@ use micanite_local::hello::{self, Answer, DESCRIPTORS_MAX, REPLY_BYTES, REPLY_DE
 use micanite_local::notes::{NOTES_BYTES, NoteWriter};
 use micanite_memory::{ForkMark, Region};
 use micanite_net::receive_with_descriptors;
+use micanite_wire::hash::PARTITION_BITS;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use std::io::Write;
 
@@ -44,6 +45,9 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
             let reason = "the server speaks another version, or has no descriptors left".to_owned();
             return Err(Error::Local { server: server(), reason });
         }
+    }
+    if count > 1 << PARTITION_BITS {
+        return Err(Error::Local { server: server(), reason: format!("it names {count} partitions") });
     }
     let (Some(header), Some(notes), Some(stream), REPLY_DESCRIPTORS) =
         (first.next(), first.next(), first.next(), REPLY_DESCRIPTORS)

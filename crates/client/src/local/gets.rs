@@ -12,7 +12,8 @@ const ATTEMPTS_MAX: u32 = 2;
 
 impl LocalLink {
     /// Gets the value of a key into a buffer, whose contents it replaces. Returns the item's flags; `None` if
-    /// there is no such item. Waits for this link's own writes of the key.
+    /// there is no such item. Waits for this link's own writes of the key; a write whose stream was lost has
+    /// no known outcome and is not waited for, even before [`Self::poll`] has told of it.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -131,8 +132,6 @@ impl LocalLink {
                     return Ok(Some(answer.value.flags));
                 }
                 Ok(_) => return Ok(None),
-                // A get may be repeated.
-                Err(Error::OutcomeUnknown) => {}
                 Err(error) => return Err(error),
             }
         }

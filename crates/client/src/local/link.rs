@@ -85,11 +85,18 @@ impl LocalLink {
         self.reading.as_ref().is_some_and(Reading::reads_memory)
     }
 
-    /// Executes one operation and waits for its end.
+    /// Executes one operation and waits for its end. A get whose stream was lost is repeated once.
     ///
     /// # Errors
     /// Any [`Error`].
     pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        match self.call_once(operation) {
+            Err(Error::OutcomeUnknown) if operation.opcode == Opcode::Get => self.call_once(operation),
+            result => result,
+        }
+    }
+
+    fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         // Completions of other operations wait here: nobody else takes them meanwhile.
         let mut others = std::mem::take(&mut self.ended);
         let mut found = None;
@@ -158,12 +165,13 @@ impl LocalLink {
             true => self.counters.asked += 1,
             false => self.counters.requests += 1,
         }
-        let hash = self.reading.as_ref().map_or(0, |reading| reading.hash(operation.key));
         // The server may have closed it, such as an idle one: nothing is lost yet.
         if self.stream.as_ref().is_none_or(|stream| stream.in_flight() == 0 && stream.is_closed()) {
             self.detach(Outcome::Unknown, |_, _, _| {});
             self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
         }
+        // By the seed of the server that gets it: gets of the key wait for it by this hash.
+        let hash = self.reading.as_ref().map_or(0, |reading| reading.hash(operation.key));
         let Some(stream) = &mut self.stream else {
             return Err(SubmitError::ServerDown { server: 0 });
         };

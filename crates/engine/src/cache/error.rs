@@ -12,8 +12,10 @@ pub struct CreateError {
 /// The remedy for a [`CreateError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateErrorKind {
-    /// The options cannot be met, or do not fit the image: choose others.
+    /// The options cannot be met: choose others.
     Refused,
+    /// The image is not what these options make, or cannot be trusted: it is refused each time.
+    Mismatch,
     /// Another process uses the image: it has to end first.
     InUse,
     /// The image is damaged. Nothing has been changed in it.

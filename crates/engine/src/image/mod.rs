@@ -65,6 +65,9 @@ pub(crate) struct Opened {
 pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let failed =
         |what: &str, error: &dyn std::fmt::Display| CreateError::new(format!("{what} {source}: {error}"));
+    let mismatch = |what: &str, reason: &str| {
+        CreateError::of(CreateErrorKind::Mismatch, format!("{what} {source}: {reason}"))
+    };
     let lock = source.lock()?;
     let header = match source.first().map_err(|error| failed("in", &error))? {
         First::Header(header) => header,
@@ -78,7 +81,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         }
     };
     let unusable = |unusable| match unusable {
-        Unusable::Other(reason) => failed("in", &reason),
+        Unusable::Other(reason) => mismatch("in", &reason),
         Unusable::Damaged(what) => damaged(source, what),
     };
     let layout = header::layout_of(config, &header).map_err(unusable)?;
@@ -97,8 +100,9 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
     if !clean && !partitions.iter().all(is_of_boot) {
         let reason = "the machine was started anew while it was in use".to_owned();
         if config.semantics == Semantics::Store {
-            let reason = format!("{reason}; remove it to begin with an empty store");
-            return Err(failed("cannot trust the image in", &reason));
+            let reason =
+                format!("{reason}; remove it to begin with an empty store: what is in it is lost then");
+            return Err(mismatch("cannot trust the image in", &reason));
         }
         drop(partitions);
         source.mark_discarded().map_err(|error| failed("in", &error))?;

@@ -33,7 +33,7 @@ use crate::machine::check_interfaces;
 /// No port works as things are.
 const EXIT_NO_PORT: u8 = 1;
 /// The command line is wrong, or there is no such interface.
-const EXIT_DOCTOR_USAGE: u8 = 2;
+const EXIT_DOCTOR_USAGE: u8 = 64;
 
 /// Prints the report. 0: a port works; 1: none does yet; 2: usage.
 pub fn doctor(options: &DoctorOptions) -> ExitCode {

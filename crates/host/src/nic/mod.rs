@@ -43,7 +43,7 @@ use options::{Asked, Worker, Workers};
 /// Some step was refused, or there is no such interface.
 const EXIT_REFUSED: u8 = 1;
 /// The command line is wrong.
-const EXIT_NIC_USAGE: u8 = 2;
+const EXIT_NIC_USAGE: u8 = 64;
 
 /// Prints or sets what the options ask for; `ask` sends a request to the running server.
 /// 0: all set; 1: something refused; 2: usage.

@@ -45,28 +45,34 @@ fn follow(tree: &Tree, page: &str, target: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Paths of sources in code spans of documents, such as `session/sink.rs`, that end no path of the tree.
-/// The changelog may name what was.
+/// Paths of sources in code spans of documents, such as `session/sink.rs`, that end no path of the tree, and
+/// paths from the root on, such as `crates/engine/src/log/`, that are neither file nor folder. The changelog
+/// may name what was.
 fn stale_paths(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for (page, text) in tree.texts_ending(&[".md"]).filter(|(page, _)| *page != "CHANGELOG.md") {
         for markdown::Line { number, code, .. } in markdown::lines(text) {
-            for span in code.into_iter().filter(|span| is_source_path(span)) {
-                let behind = format!("/{span}");
-                if !tree.paths().any(|path| path == span || path.ends_with(&behind)) {
-                    let what = format!("line {number} names `{span}`, which is no file");
-                    offences.push(Offence { place: page.to_string(), size: 1, what });
-                }
+            for span in code.into_iter().filter(|span| is_stale(tree, span)) {
+                let what = format!("line {number} names `{span}`, which is not there");
+                offences.push(Offence { place: page.to_string(), size: 1, what });
             }
         }
     }
     offences
 }
 
-fn is_source_path(span: &str) -> bool {
-    let is_path = span.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./".contains(letter));
+fn is_stale(tree: &Tree, span: &str) -> bool {
+    if !span.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./".contains(letter)) {
+        return false;
+    }
+    if span.starts_with("crates/") {
+        return !tree.contains(span) && !tree.has_folder(span.trim_end_matches('/'));
+    }
     let is_source = [".rs", ".py", ".c", ".h"].iter().any(|ending| span.ends_with(ending));
-    is_path && is_source && !span.starts_with(['/', '.'])
+    let behind = format!("/{span}");
+    is_source
+        && !span.starts_with(['/', '.'])
+        && !tree.paths().any(|path| path == span || path.ends_with(&behind))
 }
 
 #[test]
@@ -96,8 +102,17 @@ fn dead_links_are_found() {
 
 #[test]
 fn stale_paths_are_found() {
-    let page = "`src/a.rs` `a.rs` `b.rs` `/etc/c.py` `a.rs:7` `d/a.rs`\n";
+    let page = "`src/a.rs` `a.rs` `b.rs` `/etc/c.py` `a.rs:7` `d/a.rs`\n\
+                `crates/x/src/` `crates/x` `crates/y/` `crates/x/src/b`\n";
     let tree = Tree::of(&[("page.md", page), ("crates/x/src/a.rs", ""), ("CHANGELOG.md", "`gone.rs`")]);
     let what: Vec<String> = stale_paths(&tree).into_iter().map(|offence| offence.what).collect();
-    assert_eq!(what, ["line 1 names `b.rs`, which is no file", "line 1 names `d/a.rs`, which is no file"]);
+    assert_eq!(
+        what,
+        [
+            "line 1 names `b.rs`, which is not there",
+            "line 1 names `d/a.rs`, which is not there",
+            "line 2 names `crates/y/`, which is not there",
+            "line 2 names `crates/x/src/b`, which is not there"
+        ]
+    );
 }

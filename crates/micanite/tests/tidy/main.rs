@@ -10,6 +10,7 @@ mod functions;
 mod length;
 mod links;
 mod markdown;
+mod papers;
 mod reach;
 mod tree;
 mod verdict;

@@ -170,6 +170,15 @@ pub fn set_socket_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(place, PermissionsExt::from_mode(mode))
 }
 
+/// Returns whether accepting failed because a resource has run out, and not because of the peer. The listener
+/// stays readable then: who accepts pauses, instead of taking a whole core.
+pub fn is_shortage(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+    let number = error.raw_os_error();
+    shortages.iter().any(|errno| number == Some(*errno as i32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
 
 pub use descriptors::{receive_with_descriptors, send_with_descriptors};
 pub use inherited::{Inherited, keep_none_open, keep_open};
-pub use listener::{Listener, set_socket_mode};
+pub use listener::{Listener, is_shortage, set_socket_mode};
 pub use transport::Transport;
 
 /// Interface of a connection to its stream. Tests script one; the worker uses a [`Stream`].

@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use micanite_control::answer::text;
 use micanite_control::{Request, log};
-use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
+use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker, is_shortage};
 
 use super::execute::Executor;
 use super::socket::Socket;
 use crate::control::restart;
+use crate::limits::ACCEPT_SHORTAGE_TIME;
 use crate::shared::Server;
 use crate::shared::clock::Clock;
 use crate::worker::Post;
@@ -96,8 +97,17 @@ impl Service {
             if let Err(error) = self.poller.wait(IDLE_MS) {
                 return log!("no control any more: {error}");
             }
-            // An error is a client that has left, or a shortage that the acceptor tells of.
-            while let Ok(Some(stream)) = self.listener.accept() {
+            loop {
+                let stream = match self.listener.accept() {
+                    Ok(Some(stream)) => stream,
+                    Ok(None) => break,
+                    Err(error) if is_shortage(&error) => {
+                        sleep(ACCEPT_SHORTAGE_TIME);
+                        break;
+                    }
+                    // The client has left before it was accepted.
+                    Err(_) => break,
+                };
                 if let Ok(conversation) = Conversation::new(stream, &self.ending) {
                     self.answer(conversation);
                 }

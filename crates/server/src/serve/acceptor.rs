@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use micanite_control::log;
 use micanite_net::datagram::UdpSocket;
 use micanite_net::tls::ServerConfig;
-use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
+use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker, is_shortage};
 use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -315,12 +315,4 @@ impl Acceptor {
             }
         }
     }
-}
-
-/// Returns whether accepting failed because a resource has run out, and not because of the peer.
-fn is_shortage(error: &io::Error) -> bool {
-    use nix::errno::Errno;
-    let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
-    let number = error.raw_os_error();
-    shortages.iter().any(|errno| number == Some(*errno as i32))
 }

@@ -1,13 +1,14 @@
 //! A server from its options to its end.
 
 mod acceptor;
-mod cgroup;
+
 mod exposure;
 mod fabric;
 mod inheritance;
 mod kernel_get;
 mod listeners;
 mod local;
+mod memory_check;
 mod opened;
 mod ports;
 mod process;
@@ -37,8 +38,8 @@ use crate::native::fabric::FabricPort;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use acceptor::Acceptor;
-pub use cgroup::memory_limit_bytes;
 use inheritance::Inheritance;
+pub use memory_check::memory_limit_bytes;
 use opened::{Memory, Opened, load_secrets};
 use supervisor::Supervisor;
 use threads::Threads;
@@ -289,17 +290,21 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
         (CreateErrorKind::Damaged, ..) => "Nothing in it has been changed.",
         (CreateErrorKind::NoSpace, ..) => "Less memory (-m), another directory, or more room there.",
         (CreateErrorKind::Exists, ..) => "Choose another directory.",
-        (CreateErrorKind::Refused, Some(_), _) => "Another --image directory begins anew.",
-        (CreateErrorKind::Refused, None, Some(_)) if pin.is_some() => {
-            "Another --kernel-get-pin directory begins anew."
+        (CreateErrorKind::Refused | CreateErrorKind::Mismatch, Some(_), _) => {
+            "Another --image directory begins empty; what is stored stays in this one."
         }
-        (CreateErrorKind::Refused, None, Some(_)) => {
+        (CreateErrorKind::Refused | CreateErrorKind::Mismatch, None, Some(_)) if pin.is_some() => {
+            "Another --kernel-get-pin directory begins empty; what is stored stays in this one."
+        }
+        (CreateErrorKind::Refused | CreateErrorKind::Mismatch, None, Some(_)) => {
             "What is stored outlives a restart in place (ctl restart) only under the same options."
         }
-        (CreateErrorKind::Refused, None, None) => "Try less memory (-m).",
+        (CreateErrorKind::Refused | CreateErrorKind::Mismatch, None, None) => "Try less memory (-m).",
     };
     let code = match error.kind() {
         CreateErrorKind::Damaged => EXIT_DAMAGED,
+        // The next start would refuse it, too: a service manager is not to try again.
+        CreateErrorKind::Mismatch => EXIT_USAGE,
         _ => EXIT_SYSTEM,
     };
     let text = format!("{error}\n  {advice}");

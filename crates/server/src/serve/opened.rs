@@ -14,7 +14,7 @@ use micanite_wire::native::CoreEntry;
 use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
-use super::{Failure, cannot_start, cgroup, fabric, listeners, local, process, report};
+use super::{Failure, cannot_start, fabric, listeners, local, memory_check, process};
 use crate::configuration::Settings;
 use crate::control::kernel_get::KernelGetState;
 use crate::native::{NativeShared, Sockets};
@@ -41,6 +41,7 @@ pub(super) struct Opened {
 
 impl Opened {
     pub fn new(settings: &mut Settings, inheritance: &mut Inheritance) -> Result<Self, Failure> {
+        memory_check::check(settings)?;
         let mut listeners = inheritance.take_activated(settings);
         let activated = listeners.len();
         if activated == 0 {
@@ -53,7 +54,6 @@ impl Opened {
         let (ports, queues) = opened.inspect_err(|failure| inheritance.tell(&failure.text))?;
         let udp = listeners::open_udp(settings, inheritance)?;
         let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
-        cgroup::warn(report::bytes_max(settings));
         let admin = Admin::new(listeners::open_admin(settings, inheritance)?);
         // The key may be root's alone, and passwords too.
         let (auth, tls) = load_secrets(settings)?;

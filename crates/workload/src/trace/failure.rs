@@ -16,7 +16,7 @@ impl Failure {
     /// The exit status where something went wrong.
     pub const EXIT_FAILED: u8 = 1;
     /// The exit status where the options do not make sense.
-    pub const EXIT_USAGE: u8 = 2;
+    pub const EXIT_USAGE: u8 = 64;
 
     /// Something went wrong.
     pub fn new(reason: impl Into<String>) -> Self {

@@ -297,10 +297,14 @@ impl Options {
     pub(super) fn find(&mut self, name: &str) -> Result<&mut Value, String> {
         let found = self.values_mut().into_iter().find(|value| value.declared.is_named(name));
         found.ok_or_else(|| {
-            let all = UNSAID.values();
-            let names = all.iter().flat_map(|value| [&*value.declared.path, &*value.declared.name]);
-            format!("there is no option '{name}'{}", did_you_mean(name, names))
+            format!("there is no option '{name}'{}", did_you_mean(name, UNSAID.offered_names()))
         })
+    }
+
+    /// Returns the names that may be suggested: not those of options that are refused.
+    fn offered_names(&self) -> impl Iterator<Item = &str> {
+        let offered = self.values().into_iter().map(|value| &*value.declared);
+        offered.filter(|declared| !declared.is_hidden()).flat_map(|of| [&*of.path, &*of.name])
     }
 
     /// Takes from `other`, a lower source beside the file, what is not said here. A port of TCP and a device

@@ -155,6 +155,11 @@ impl Declaration {
         !self.is_hidden && (self.is_tuning() || self.heading == WITHOUT_EFFECT)
     }
 
+    /// Returns whether no help shows it.
+    pub fn is_hidden(&self) -> bool {
+        self.is_hidden
+    }
+
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Flag | Kind::Count)
     }

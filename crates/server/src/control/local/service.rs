@@ -5,19 +5,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 
 use micanite_control::log;
 use micanite_local::header::OWNER_WORD;
 use micanite_memory::Owner;
-use micanite_net::{Interest, Listener, Poller, Stream, Waker};
+use micanite_net::{Interest, Listener, Poller, Stream, Waker, is_shortage};
 use micanite_wire::hash::KeyHash;
 
 use super::reader::{Reader, State, Step};
 use super::{LocalCounters, LocalShared};
 use crate::limits::{
-    LOCAL_GREETINGS_MAX, LOCAL_HELLO_TIME, LOCAL_INTERVAL_MS_MAX, LOCAL_INTERVAL_MS_MIN, LOCAL_NOTES_MANY,
-    LOCAL_NOTES_VISIT_MAX,
+    ACCEPT_SHORTAGE_TIME, LOCAL_GREETINGS_MAX, LOCAL_HELLO_TIME, LOCAL_INTERVAL_MS_MAX,
+    LOCAL_INTERVAL_MS_MIN, LOCAL_NOTES_MANY, LOCAL_NOTES_VISIT_MAX,
 };
 use crate::shared::Server;
 use crate::shared::clock::monotonic_ns;
@@ -130,8 +130,15 @@ impl Service {
     }
 
     fn accept(&mut self, local: &LocalShared) {
-        // An error is a client that has left, or a shortage that the acceptor tells of.
-        while let Ok(Some(socket)) = self.listener.accept() {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                // Readers that are attached do not need this thread meanwhile.
+                Err(error) if is_shortage(&error) => return thread::sleep(ACCEPT_SHORTAGE_TIME),
+                // The client has left before it was accepted.
+                Err(_) => return,
+            };
             let places_max = self.clients_max() + LOCAL_GREETINGS_MAX;
             let free = self.clients.iter().position(Option::is_none);
             let place = free.unwrap_or(self.clients.len());

@@ -1,13 +1,65 @@
-//! The memory that a container or a service may have at most, and whether it is enough.
+//! Compares the memory that a server may use with what there is, before anything is touched.
 
 use std::path::{Path, PathBuf};
 
-use micanite_control::log;
-use micanite_control::size;
+use micanite_control::{log, size};
+
+use super::{EXIT_USAGE, Failure, report};
+use crate::configuration::Settings;
+
+/// Memory of this machine, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Machine {
+    total: usize,
+    /// Memory that processes can have without swapping, reserved huge pages included.
+    available: usize,
+}
+
+/// Warns of less memory than the server may use, and refuses more items than the machine has memory for. What an
+/// image, or the kernel's maps, hold already is not looked at: they may be in use, or on a disk.
+pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
+    warn_of_group(report::bytes_max(settings));
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match Machine::of(&meminfo) {
+        Some(machine) if settings.image.is_none() && settings.kernel_get.is_none() => {
+            compare(settings.memory_bytes, machine)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn compare(memory_bytes: usize, machine: Machine) -> Result<(), Failure> {
+    let wanted = size::text(memory_bytes);
+    if memory_bytes > machine.total {
+        let total = size::text(machine.total);
+        let text = format!("-m/--memory-limit: {wanted} is more than the memory of this machine, {total}");
+        return Err(Failure { code: EXIT_USAGE, text });
+    }
+    if memory_bytes > machine.available {
+        log!(
+            "-m asks for {wanted}, and this machine has {} available now: as it fills, the kernel will swap or \
+             end processes; less with -m, or end others",
+            size::text(machine.available)
+        );
+    }
+    Ok(())
+}
+
+impl Machine {
+    /// Reads what `/proc/meminfo` says. `None`: it does not say it.
+    fn of(meminfo: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.split_whitespace().next()?.parse::<usize>().ok()
+        };
+        let huge = field("HugePages_Free").unwrap_or(0) * field("Hugepagesize").unwrap_or(0);
+        Some(Self { total: field("MemTotal")? * 1024, available: (field("MemAvailable")? + huge) * 1024 })
+    }
+}
 
 /// Warns when what the server may use is more than its control group allows: the kernel would
 /// kill it as it fills.
-pub(super) fn warn(needed_bytes: usize) {
+fn warn_of_group(needed_bytes: usize) {
     let Some(limit_bytes) = memory_limit_bytes() else {
         return;
     };
@@ -59,6 +111,25 @@ fn least(root: &Path, group: &str, file: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MEMINFO: &str = "MemTotal:       2097152 kB\nMemFree: 1 kB\nMemAvailable:   1048576 kB\n\
+        HugePages_Free:       64\nHugepagesize:       2048 kB\n";
+
+    #[test]
+    fn reserved_huge_pages_are_available() {
+        let machine = Machine::of(MEMINFO).unwrap();
+        assert_eq!(machine, Machine { total: 2 << 30, available: (1 << 30) + (128 << 20) });
+        assert_eq!(Machine::of("MemTotal: 5 kB\n"), None);
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused() {
+        let machine = Machine::of(MEMINFO).unwrap();
+        assert!(compare(1 << 30, machine).is_ok() && compare(2 << 30, machine).is_ok());
+        let refused = compare((2 << 30) + 1, machine).unwrap_err();
+        assert_eq!(refused.code, EXIT_USAGE);
+        assert!(refused.text.contains("memory of this machine, 2 GiB"), "{}", refused.text);
+    }
 
     fn tree(files: &[(&str, &str)]) -> PathBuf {
         let unique = format!("micanite-cgroup-{}-{}", std::process::id(), files.len());
