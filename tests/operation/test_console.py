@@ -1,4 +1,4 @@
-"""Data of the console: samples that agree with the counters, updates that stay short, an hour that is kept."""
+"""Data of the console: samples that agree with the counters, short updates, an hour that is kept."""
 
 import json
 import signal

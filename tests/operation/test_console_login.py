@@ -1,4 +1,4 @@
-"""Logins to the console: who may act, what another site's page cannot do, and what all of it leaves behind."""
+"""Logins to the console: who may act, what another site's page cannot do, and what is written down."""
 
 import itertools
 import signal
@@ -96,7 +96,8 @@ def test_nothing_that_is_missing_or_foreign_acts(admin):
     [
         b"", b"{", b"null", b"[]", b"\xff\xfe", b'{"action":"restart"}', b'{"action":"mode"}',
         b'{"action":"mode","mode":"all"}', b'{"action":"snapshot","name":"../x"}',
-        b'{"action":"snapshot","name":"/tmp/x"}', b'{"action":"record","name":"a","fraction":"7","seconds":1}',
+        b'{"action":"snapshot","name":"/tmp/x"}',
+        b'{"action":"record","name":"a","fraction":"7","seconds":1}',
         b"[" * 4000
     ],
     ids=itertools.count()

@@ -24,6 +24,7 @@ AXE = PROJECT / "target/peers/axe/node_modules/axe-core/axe.min.js"
 VIEWS = [(1280, False), (390, True)]
 ALL_VIEWS = [(width, dark) for width in (1280, 390) for dark in (False, True)]
 PATIENCE_S = 40
+EVENT = "return document.getElementById('events').textContent.includes('%s')"
 
 
 def test_parts_of_the_page(tmp_path):
@@ -72,7 +73,9 @@ def wait_for(page, script, what):
     return until(lambda: page.value(script), what, PATIENCE_S)
 
 
-@pytest.fixture(params=ALL_VIEWS if every_worker_count() else VIEWS, ids=lambda v: f"{v[0]}-{'dark' if v[1] else 'light'}")
+@pytest.fixture(
+    params=ALL_VIEWS if every_worker_count() else VIEWS, ids=lambda v: f"{v[0]}-{'dark' if v[1] else 'light'}"
+)
 def page(request, browser, served):
     width, dark = request.param
     opened = browser.open(url(served), width, dark)
@@ -93,7 +96,9 @@ def keep(name, page):
 def said(page):
     """Returns the browser's complaints, and its requests to other hosts."""
     errors = [
-        entry["entry"]["text"] for entry in page.events("Log.entryAdded") if entry["entry"]["level"] == "error"
+        entry["entry"]["text"]
+        for entry in page.events("Log.entryAdded")
+        if entry["entry"]["level"] == "error"
     ]
     errors += [str(thrown["exceptionDetails"]) for thrown in page.events("Runtime.exceptionThrown")]
     urls = [sent["request"]["url"] for sent in page.events("Network.requestWillBeSent")]
@@ -128,7 +133,8 @@ def test_everybody_can_read_it(page, what):
 def test_it_shows_the_server_and_the_browser_does_not_complain(page, served):
     assert said(page) == ([], [])
     tiles = dict(page.value(
-        "return [...document.querySelectorAll('#tiles dt')].map((dt) => [dt.textContent, dt.nextSibling.textContent])"
+        "return [...document.querySelectorAll('#tiles dt')]"
+        ".map((dt) => [dt.textContent, dt.nextSibling.textContent])"
     ))
     assert tiles["Items"] == "300" and tiles["Expiry lag, seconds"] == "0", tiles
     hot = page.value("return [...document.querySelectorAll('#hot tbody tr')].map((row) => row.textContent)")
@@ -184,7 +190,7 @@ def test_a_page_outlives_its_server(browser, start, tmp_path):
     points = "return document.querySelector('#charts path').getAttribute('d').split('L').length"
     before = page.value(points)
     assert server.ctl("restart").returncode == 0
-    wait_for(page, "return document.getElementById('events').textContent.includes('restarted')", "the restart")
+    wait_for(page, EVENT % "restarted", "the restart")
     assert page.value(points) >= before
     page.close()
 
@@ -197,7 +203,8 @@ def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     wait_for(page, "return document.querySelector('#controls .login') !== null", "the login")
     login = """
         const form = document.querySelector('#controls .login');
-        form.user.value = 'ada'; form.password.value = arguments_; form.querySelector('button').click(); return 1;"""
+        form.user.value = 'ada'; form.password.value = arguments_; form.querySelector('button').click();
+        return 1;"""
     page.value(login.replace("arguments_", "'wrong'"))
     wait_for(page, "return document.querySelector('.outcome.bad') !== null", "a refusal")
     page.value(login.replace("arguments_", "'secret'"))
@@ -206,14 +213,16 @@ def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     page.value("const mode = document.querySelector('select[name=mode]'); mode.value = 'erew';"
                "mode.form.querySelector('button').click(); return 1")
     wait_for(page, "return document.querySelectorAll('.cells li.erew').length > 0", "the mode to change")
-    wait_for(page, "return document.getElementById('events').textContent.includes('ada: mode erew: done')", "it")
+    wait_for(page, EVENT % "ada: mode erew: done", "the event")
     # Another page of the same browser is logged in as well; scripts do not see the cookie.
     assert page.value("return document.cookie") == ""
     again = browser.open(url(server), 390)
     wait_for(again, "return document.querySelector('select[name=mode]') !== null", "the controls")
     assert again.value(report.TOO_WIDE) == [] and again.value(CLIPPED) == []
     keep("controls", again)
-    again.value("[...document.querySelectorAll('button')].find((it) => it.textContent === 'Log out').click(); return 1")
+    again.value("""
+        [...document.querySelectorAll('button')].find((it) => it.textContent === 'Log out').click();
+        return 1;""")
     wait_for(again, "return document.querySelector('#controls .login') !== null", "the login")
     again.close()
     page.close()

@@ -1,7 +1,7 @@
 //! Metrics, health and the console over HTTP, where `--admin` says so.
 //!
-//! One thread of its own serves it, and takes samples once a second. Workers only write the counters that they
-//! write anyway, and nothing that happens here makes one of them wait. What it may hold is bounded:
+//! One thread of its own serves it, and takes samples once a second. Workers only write the counters that
+//! they write anyway, and nothing that happens here makes one of them wait. What it may hold is bounded:
 //! [`http::CONNECTIONS_MAX`] connections, each with one request of [`http::REQUEST_BYTES_MAX`]
 //! and a deadline for request and reply together; an hour of samples ([`crate::limits`]).
 //!
@@ -57,8 +57,8 @@ impl Admin {
         Self { state: Arc::default(), listener, thread: None }
     }
 
-    /// Starts the thread, if it has not been started yet. `is_restart`: the program before in this process was
-    /// a server, too.
+    /// Starts the thread, if it has not been started yet. `is_restart`: the program before in this process
+    /// was a server, too.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.

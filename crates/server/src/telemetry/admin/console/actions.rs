@@ -1,5 +1,5 @@
-//! What a user of the console may ask for. Users are clients of the cache: they choose no paths, only names in
-//! the directory of `--admin-files`.
+//! What a user of the console may ask for. Users are clients of the cache: they choose no paths, only names
+//! in the directory of `--admin-files`.
 
 use std::path::PathBuf;
 

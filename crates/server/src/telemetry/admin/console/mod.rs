@@ -1,7 +1,7 @@
 //! Answers requests: pages for everybody, actions for those who have logged in.
 //!
-//! An action needs a session's cookie, that session's token in a header, and an `Origin` that is the host which
-//! was asked. It runs on a thread of its own, because it may wait for a worker or copy the cache.
+//! An action needs a session's cookie, that session's token in a header, and an `Origin` that is the host
+//! which was asked. It runs on a thread of its own, because it may wait for a worker or copy the cache.
 //!
 //! | module | what it does |
 //! |---|---|

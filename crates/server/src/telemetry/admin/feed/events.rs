@@ -1,5 +1,5 @@
-//! Recent events, a bounded number. What happens again within a minute counts into the event that is there, so
-//! that clients cannot push others out.
+//! Recent events, a bounded number. What happens again within a minute counts into the event that is there,
+//! so that clients cannot push others out.
 
 use std::collections::VecDeque;
 

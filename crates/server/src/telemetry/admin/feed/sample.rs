@@ -12,8 +12,8 @@ use crate::telemetry::stats::Totals;
 /// Numbers of a sample.
 pub(super) const FIELDS: usize = 46;
 
-/// Names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are the requests
-/// per second that were timed: the quantiles rest on them.
+/// Names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are the
+/// requests per second that were timed: the quantiles rest on them.
 pub(super) const NAMES: [&str; FIELDS] = [
     "get_hits",
     "get_misses",
