@@ -46,7 +46,11 @@ export class Tiles {
 export class Charts {
   constructor(into, store, onCursor) {
     const of = (name) => (row) => store.number(row, name);
-    const timed = (row) => `${short(store.number(row, "all_timed"))}/s timed of ${short(store.requests(row))}/s`;
+    // A turn that ends in the next sample is timed there: as many as there were at most.
+    const timed = (row) => {
+      const rate = store.requests(row);
+      return `${short(Math.min(rate, store.number(row, "all_timed")))}/s timed of ${short(rate)}/s`;
+    };
     const rest = (row) => {
       const used = ["item_bytes", "index_bytes", "dead_bytes"].reduce((sum, name) => sum + store.number(row, name), 0);
       return Math.max(0, store.about.memory - used);

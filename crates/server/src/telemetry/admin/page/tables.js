@@ -41,9 +41,10 @@ export function showLatency(into, store) {
   if (!row) return;
   const rows = CLASSES.map(([name, counts]) => {
     const rate = counts.reduce((sum, count) => sum + (store.number(row, count) ?? 0), 0);
-    const timed = store.number(row, `${name}_timed`) ?? 0;
+    // A turn that ends in the next sample is timed there.
+    const timed = Math.min(rate, store.number(row, `${name}_timed`) ?? 0);
     const times = ["p50", "p99", "p999"].map((part) => duration(store.number(row, `${name}_${part}`)));
-    return { rate, timed, cells: [name, short(rate), short(timed), percent(rate > 0 ? Math.min(1, timed / rate) : null), ...times] };
+    return { rate, timed, cells: [name, short(rate), short(timed), percent(rate > 0 ? timed / rate : null), ...times] };
   });
   const seen = rows.filter(({ rate, timed }) => rate > 0 || timed > 0).map(({ cells }) => cells);
   if (!seen.length) return void into.replaceChildren(element("p", "No requests in the last second."));
