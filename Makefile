@@ -121,6 +121,7 @@ test-blackbox: test-deps test-programs
 	  $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
 test-release: build build-dpdk test-deps test-programs
+	@scripts/deps axe
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
 	  $(BLACKBOX) $(PYTEST_ARGS)

@@ -145,6 +145,10 @@ pub struct Settings {
     pub drain: Duration,
     /// Address where metrics and health are served over HTTP, if they are.
     pub admin: Option<SocketAddr>,
+    /// TLS of that address.
+    pub admin_tls: ListenTls,
+    /// Directory for files that its users begin.
+    pub admin_files: Option<PathBuf>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     pub io: IoSettings,
@@ -186,6 +190,8 @@ impl Settings {
         };
         let semantics = checks::semantics(options)?;
         let extended = Extended::of(&options.extended)?;
+        let admin = admin::admin(options.admin.text().unwrap_or_default());
+        let admin = admin.map_err(|what| options.admin.wrong(what))?;
         let mut settings = Self {
             listen: checks::listen(options)?,
             unix_socket: options.unix_socket.text().map(PathBuf::from),
@@ -216,8 +222,9 @@ impl Settings {
             image: checks::path_or_none(&options.image)?,
             control_socket: checks::control_socket(&options.control_socket)?,
             drain: Duration::from_secs(options.drain_seconds.number()? as u64),
-            admin: admin::admin(options.admin.text().unwrap_or_default())
-                .map_err(|what| options.admin.wrong(what))?,
+            admin: admin.0,
+            admin_tls: admin.1,
+            admin_files: checks::path_or_none(&options.admin_files)?,
             value_buffer_bytes: 0,
             io: IoSettings { choice: options.io.parse()?, refused: None },
             hash_seed: checks::hash_seed(&options.hash_seed)?,
@@ -236,6 +243,7 @@ impl Settings {
             said: Options::default(),
         };
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
+        admin::check(admin, settings.tls.as_ref()).map_err(|what| options.admin.wrong(what))?;
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = native::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;

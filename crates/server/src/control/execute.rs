@@ -31,7 +31,7 @@ const PING_POLL: Duration = Duration::from_millis(5);
 
 /// Executes requests on behalf of the control thread.
 #[derive(Clone, Debug)]
-pub(super) struct Executor {
+pub(crate) struct Executor {
     pub server: Arc<Server>,
     pub clock: Clock,
     /// To the first worker.

@@ -21,5 +21,6 @@ pub(crate) mod restart;
 mod socket;
 mod thread;
 
+pub(crate) use execute::Executor;
 pub(crate) use socket::{NoSocket, Socket};
 pub(crate) use thread::ControlThread;

@@ -32,7 +32,7 @@ use crate::control::kernel_get::KernelGetThread;
 use crate::control::local::LocalThread;
 use crate::control::numa::{Found, NumaThread};
 use crate::control::restart::{Program, Restart, Trial};
-use crate::control::{ControlThread, NoSocket, Socket};
+use crate::control::{ControlThread, Executor, NoSocket, Socket};
 use crate::native::NativeShared;
 use crate::native::fabric::FabricPort;
 use crate::shared::Server;
@@ -106,7 +106,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
-    opened.admin.start().map_err(cannot_start)?;
+    opened.start_admin(&settings, &inheritance)?;
     settings.io.probe()?;
     let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =
         opened;
@@ -132,7 +132,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             return Err(cannot_start(error));
         }
     };
-    admin.set_running(&server, clock);
+    admin.set_running(Executor { server: Arc::clone(&server), clock, worker: threads.links[0].clone() });
     report::print(&server, &acceptor, &threads.cpus, helpers.control.as_ref(), admin.address());
     inheritance.finish(&server);
     acceptor.run(&threads);

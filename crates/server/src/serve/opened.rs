@@ -36,7 +36,7 @@ pub(super) struct Opened {
     pub kept_udp: Vec<OwnedFd>,
     pub admin: Admin,
     pub auth: Option<Auth>,
-    pub tls: Option<TlsShared>,
+    pub tls: Option<Arc<TlsShared>>,
     pub clock: Clock,
 }
 
@@ -76,7 +76,7 @@ impl Opened {
         }
         if !settings.daemon {
             // Opening a large image takes long, so the admin side answers before.
-            self.admin.start().map_err(cannot_start)?;
+            self.start_admin(settings, inheritance)?;
         }
         let native = self.sockets.as_ref().zip(self.native.as_ref());
         let listening = Listening { udp: self.udp.as_ref(), native };
@@ -87,6 +87,12 @@ impl Opened {
             is_as_started = process::become_user(settings)?;
         }
         Ok(Memory { cache, kernel_get, is_as_started, locks })
+    }
+
+    /// Starts the admin side, if it has not been started yet.
+    pub fn start_admin(&mut self, settings: &Settings, inheritance: &Inheritance) -> Result<(), Failure> {
+        let tls = self.tls.clone().map(|tls| (tls, settings.admin_tls));
+        self.admin.start(tls, inheritance.is_restart()).map_err(cannot_start)
     }
 }
 
@@ -101,9 +107,9 @@ pub(super) struct Memory {
 }
 
 /// Reads passwords, certificates and keys, as far as they are asked for.
-pub(super) fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>), Failure> {
+pub(super) fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<Arc<TlsShared>>), Failure> {
     let auth = settings.auth.as_ref().map(Auth::new).transpose();
-    let load = |tls| TlsShared::new(tls, unix_now_s());
+    let load = |tls| TlsShared::new(tls, unix_now_s()).map(Arc::new);
     let tls = settings.tls.as_ref().map(load).transpose();
     Ok((auth.map_err(Failure::system)?, tls.map_err(Failure::system)?))
 }

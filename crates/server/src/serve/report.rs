@@ -18,6 +18,7 @@ use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
 use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
 use crate::shared::Server;
+use crate::telemetry::admin::feed_bytes;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
 use crate::telemetry::record::Recorder;
@@ -55,7 +56,8 @@ impl Beside {
                 * (ring_buffers_bytes + Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES)
                 + Prefixes::bytes(settings.threads)
                 + Recorder::bytes(settings.threads)
-                + WATCHERS_MAX * settings.watcher_bytes,
+                + WATCHERS_MAX * settings.watcher_bytes
+                + settings.admin.map_or(0, |_| feed_bytes(settings.threads)),
             native_bytes: settings.native.as_ref().map_or(0, |native| native_bytes(settings, native)),
             udp_bytes: settings
                 .udp
@@ -120,7 +122,7 @@ pub(super) fn print(
     acceptor: &Acceptor,
     cpus: &[usize],
     control: Option<&ControlThread>,
-    admin: Option<SocketAddr>,
+    admin: Option<(SocketAddr, bool)>,
 ) {
     log!("version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     for (name, text) in [
@@ -146,8 +148,9 @@ pub(super) fn print(
     if let Some(state) = &server.kernel_get {
         log!("  {:<10} {}", "kernel get", state.text());
     }
-    if let Some(address) = admin {
-        log!("  {:<10} http://{address}/", "admin");
+    if let Some((address, is_encrypted)) = admin {
+        let scheme = if is_encrypted { "https" } else { "http" };
+        log!("  {:<10} {scheme}://{address}/", "admin");
         if !address.ip().is_loopback() {
             log!(
                 "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin \

@@ -39,7 +39,7 @@ pub struct Server {
     /// Users, if clients have to authenticate.
     pub auth: Option<Auth>,
     /// TLS, if it is spoken.
-    pub tls: Option<TlsShared>,
+    pub tls: Option<Arc<TlsShared>>,
     /// The balancing of partitions.
     pub balance: BalanceState,
     /// The places of partitions on NUMA nodes.

@@ -16,7 +16,7 @@ pub use arguments::Arguments;
 pub use help::{tabled_names, tables};
 pub(super) use suggestion::did_you_mean;
 use value::Declaration;
-pub use value::{Kind, Value};
+pub use value::{Kind, Origin, Value};
 
 use crate::limits::{
     CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, LOCAL_CLIENTS_MAX, THREADS_MAX,
@@ -185,6 +185,9 @@ options! {
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
         /// port or 9311 (0: off, -1: a free port)
         admin = of(Kind::Any, "ADDRESS").default("0").common();
+        /// Directory for the snapshots and recordings that users of the console (--admin) begin; none: they
+        /// begin none
+        admin_files = of(Kind::Path, "DIRECTORY").default("none");
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");
@@ -344,7 +347,10 @@ impl Options {
     pub(super) fn split_port(&mut self) {
         let (devices, mut ports): (Vec<_>, Vec<_>) =
             self.port.parts().map(String::from).partition(|word| is_device(word));
-        self.bypass.extend(devices);
+        if !devices.is_empty() {
+            self.bypass.extend(devices);
+            self.bypass.set_origin(self.port.origin());
+        }
         self.port.set_words(ports.pop().into_iter().collect());
     }
 

@@ -57,7 +57,8 @@ fn passwords_in_the_clear(settings: &Settings) -> Vec<&SocketAddr> {
         return Vec::new();
     }
     let is_clear = |tls: ListenTls| settings.tls.is_none() || tls == ListenTls::Plain;
-    let reachable = settings.listen.reachable();
+    let admin = settings.admin.as_ref().filter(|address| !address.ip().is_loopback());
+    let reachable = settings.listen.reachable().chain(admin.map(|address| (address, settings.admin_tls)));
     reachable.filter(|(_, tls)| is_clear(*tls)).map(|(address, _)| address).collect()
 }
 
@@ -107,6 +108,14 @@ mod tests {
         assert_eq!(found("10.0.0.1,127.0.0.1", ""), "10.0.0.1:11211");
         assert_eq!(found("10.0.0.1", CERT), "");
         assert_eq!(found("10.0.0.1,notls:10.0.0.2:5", CERT), "10.0.0.2:5");
+        for (admin, cert, expected) in [
+            ("10.0.0.3", "", "10.0.0.3:9311"),
+            ("10.0.0.3", CERT, ""),
+            ("notls:10.0.0.3:7", CERT, "10.0.0.3:7"),
+            ("9311", "", ""),
+        ] {
+            assert_eq!(found("127.0.0.1", &format!("admin = '{admin}'\n{cert}")), expected, "{admin}");
+        }
     }
 
     fn found(listen: &str, tls: &str) -> Vec<String> {

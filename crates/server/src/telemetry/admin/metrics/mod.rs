@@ -18,6 +18,8 @@ mod workers;
 use super::exposition::Exposition;
 use super::state::State;
 
+pub(super) use latency::transports;
+
 /// All metrics; of a server that has not started yet, those of the process.
 pub(super) fn metrics(state: &State) -> String {
     let mut to = Exposition::default();
