@@ -140,7 +140,7 @@ fn wrong_values_are_named() {
         ("-m 0", "-m/--memory-limit"),
         ("-m -5", "-m/--memory-limit"),
         ("-m 64q", "no size"),
-        ("-m 99999999999999999999", "no size"),
+        ("-m 99999999999999999999", "too much"),
         ("-m 999999999999t", "too much"),
         ("-R 0", "-R/--max-requests-per-event"),
         ("-b 0", "-b/--listen-backlog"),

@@ -37,6 +37,11 @@ use guard::Guard;
 use long::LongReply;
 use text::{Text, TextState};
 
+/// First byte of a command of Redis (RESP): an array. No command of memcached begins with it and a digit.
+const RESP_ARRAY: u8 = b'*';
+/// Reply to a client of Redis, in its protocol.
+const NO_REDIS: &[u8] = b"-ERR this is Micanite, which speaks memcached's protocols and not Redis's\r\n";
+
 /// The state of a conversation.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -179,6 +184,13 @@ impl Session {
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
         {
+            if *first == RESP_ARRAY && context.server.settings.switches.binding != Binding::Binary {
+                match input.get(1) {
+                    None => return Progress { consumed: 0, status: Status::NeedInput },
+                    Some(b'0'..=b'9') => return self.refuse_redis(input, output),
+                    Some(_) => {}
+                }
+            }
             self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
         }
         if self.protocol == Protocol::Binary {
@@ -188,6 +200,17 @@ impl Session {
         let progress = self.serve(&mut codec, input, requests_left, output, context);
         self.text = codec.state();
         progress
+    }
+
+    /// Tells a client of Redis, by an error that its library shows, that it is at the wrong server.
+    #[cold]
+    fn refuse_redis(&mut self, input: &[u8], output: &mut Output<'_>) -> Progress {
+        if output.room() < NO_REDIS.len() {
+            return Progress { consumed: 0, status: Status::NeedOutput { bytes: NO_REDIS.len() } };
+        }
+        output.push(NO_REDIS);
+        self.phase = Phase::Closing;
+        Progress { consumed: input.len(), status: Status::Close }
     }
 
     /// Parses requests into batches, executes them, and writes their replies, until something is missing.

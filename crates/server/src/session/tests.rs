@@ -145,6 +145,15 @@ fn noreply_silences_every_outcome() {
 }
 
 #[test]
+fn a_client_of_redis_is_told_where_it_is() {
+    let refused = "-ERR this is Micanite, which speaks memcached's protocols and not Redis's\r\n";
+    assert_eq!(replies("*1\r\n$4\r\nPING\r\n"), refused);
+    // Only at the beginning; and nothing that memcached has begins like this.
+    assert_eq!(replies("mn\r\n*1\r\nmn\r\n"), "MN\r\nERROR\r\nMN\r\n");
+    assert_eq!(replies("*x\r\nmn\r\n"), "ERROR\r\nMN\r\n");
+}
+
+#[test]
 fn a_bad_chunk_is_read_to_its_length() {
     let all = replies("set a 0 0 2\r\nabc\r\nget a\r\n");
     let bad = "CLIENT_ERROR bad data chunk\r\n";
