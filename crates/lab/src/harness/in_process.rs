@@ -40,8 +40,7 @@ pub(crate) fn server_of(
     }
     let cache = Arc::new(Cache::new(&config)?);
     let cores = (1..=workers as u16).map(|port| CoreEntry { port, node: 0 });
-    let native =
-        NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]).over(Vec::new(), Box::default());
+    let native = NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]).over(Vec::new());
     Ok(Arc::new(Server::new(settings, cache, Some(native), NOW_S)?))
 }
 

@@ -4,11 +4,16 @@ const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
+const MARK: &str = concat!(
+    r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">"#,
+    r##"<rect width="16" height="16" rx="3" fill="#24629f"/>"##,
+    r##"<path d="M3 12V4l5 4 5-4v8" fill="none" stroke="#fff" stroke-width="2"/></svg>"##,
+);
 
 const FILES: [(&str, &str, &str); 11] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/console.css", STYLE, include_str!("page/console.css")),
-    ("/icon.svg", ICON, include_str!("page/icon.svg")),
+    ("/icon.svg", ICON, MARK),
     ("/main.js", SCRIPT, include_str!("page/main.js")),
     ("/store.js", SCRIPT, include_str!("page/store.js")),
     ("/format.js", SCRIPT, include_str!("page/format.js")),
