@@ -122,6 +122,7 @@ test-blackbox: test-deps test-programs
 	  $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
 test-release: build build-dpdk test-deps test-programs
+	@scripts/deps axe
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
 	  $(BLACKBOX) $(PYTEST_ARGS)
@@ -183,7 +184,8 @@ deb: build
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
-# A build of its own, since the server that is measured has DPDK in it where that is installed.
+# A build of its own, since the server that is measured has DPDK in it where that is installed; so has that of
+# the report.
 BYPASS_DIR := $(TARGET_DIR)/bypass
 BYPASS_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
 
@@ -223,12 +225,13 @@ report: build ## the full report: more rounds, larger sets and more points, in a
 	  TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
 
 report-measure:
+	@scripts/deps dpdk
 	@scripts/deps fabric
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
-	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED)
+	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED) $(BYPASS_FEATURES)
 	@$(TARGET_DIR)/release/micanite-lab report \
 	  --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 

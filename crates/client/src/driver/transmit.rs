@@ -106,6 +106,7 @@ impl Driver {
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
         let server = &mut self.servers[usize::from(place.server)];
+        let cookie = server.cookie(server.lanes[usize::from(place.core)].interface);
         let lane = &mut server.lanes[usize::from(place.core)];
         let slot = self.slots.get(index);
         let attempts = slot.attempts.saturating_add(1);
@@ -118,7 +119,7 @@ impl Driver {
             sequence: slot.sequence,
             client: self.client,
             echo: slot.nonce << 8 | u64::from(attempts),
-            cookie: server.cookie,
+            cookie,
             ..Header::REQUESTS
         };
         header.write(self.slots.bytes_mut(index));
@@ -133,6 +134,13 @@ impl Driver {
         self.counters.sent += 1;
         if slot.attempts == 0 {
             self.counters.batch_sizes[usize::from(slot.count).min(BATCH_SIZES_MAX)] += 1;
+            // Requests that came from another datagram have waited there, too.
+            if slot.timed == slot.count {
+                let waited_ns = now_ns.wrapping_mul(u64::from(slot.timed)).wrapping_sub(slot.submitted_ns);
+                self.counters.gathered_requests += u64::from(slot.timed);
+                self.counters.gathering_ns += waited_ns;
+                self.counters.chosen_sizes[usize::from(slot.chosen).min(BATCH_SIZES_MAX)] += 1;
+            }
         } else {
             self.counters.resent += 1;
         }

@@ -18,7 +18,7 @@ pub use help::{tabled_names, tables};
 pub use reference::{reference, reread_names};
 pub(super) use suggestion::did_you_mean;
 use value::Declaration;
-pub use value::{Kind, Value};
+pub use value::{Kind, Origin, Value};
 
 use crate::limits::{
     CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, LOCAL_CLIENTS_MAX, THREADS_MAX,
@@ -134,6 +134,9 @@ options! {
         access = of(Kind::Text, "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Text, "WHEN").default("off");
+        /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or
+        /// leave it where it is touched first (off)
+        numa = of(Kind::Text, "WHEN").default("bind");
     }
     ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password
@@ -184,6 +187,9 @@ options! {
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
         /// port or 9311 (0: off, -1: a free port)
         admin = of(Kind::Any, "ADDRESS").default("0").common();
+        /// Directory for the snapshots and recordings that users of the console (--admin) begin; none: they
+        /// begin none
+        admin_files = of(Kind::Path, "DIRECTORY").default("none");
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");
@@ -191,6 +197,10 @@ options! {
     ("Native protocol", "native") {
         /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
         native = of(Kind::Port, "N").key("port").default("0").common();
+        /// Interfaces, or addresses of them joined by +, that share the workers of --native in blocks, so that
+        /// each worker answers at one of them only; separated by commas [default: every worker answers at
+        /// the addresses of -l]; docs/nic.md
+        native_at = of(Kind::List, "INTERFACE");
         /// The longest datagram of the native protocol, 1232 to 65507 bytes
         native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
         /// Let the kernel join and split native datagrams (GRO, GSO): on, off
@@ -339,7 +349,10 @@ impl Options {
     pub(super) fn split_port(&mut self) {
         let (devices, mut ports): (Vec<_>, Vec<_>) =
             self.port.parts().map(String::from).partition(|word| is_device(word));
-        self.bypass.extend(devices);
+        if !devices.is_empty() {
+            self.bypass.extend(devices);
+            self.bypass.set_origin(self.port.origin());
+        }
         self.port.set_words(ports.pop().into_iter().collect());
     }
 

@@ -208,21 +208,61 @@ impl Declaration {
     }
 }
 
+/// Source of an option's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    #[default]
+    Default,
+    CommandLine,
+    Environment,
+    File,
+}
+
+impl Origin {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::CommandLine => "command line",
+            Self::Environment => "environment",
+            Self::File => "file",
+        }
+    }
+}
+
 /// An option and the words that it was given; none: unsaid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Value {
     pub declared: Arc<Declaration>,
     words: Vec<String>,
+    origin: Origin,
 }
+
+impl PartialEq for Value {
+    /// The same words are the same value, wherever they came from.
+    fn eq(&self, other: &Self) -> bool {
+        self.declared == other.declared && self.words == other.words
+    }
+}
+
+impl Eq for Value {}
 
 impl Value {
     pub fn new(declared: Declaration) -> Self {
-        Self { declared: Arc::new(declared), words: Vec::new() }
+        Self { declared: Arc::new(declared), words: Vec::new(), origin: Origin::Default }
     }
 
     /// Returns whether it was given, be it as the default says.
     pub fn is_said(&self) -> bool {
         !self.words.is_empty()
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Notes the source of the words, if there are some.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.origin = if self.is_said() { origin } else { Origin::Default };
     }
 
     pub fn words(&self) -> &[String] {
@@ -278,7 +318,7 @@ impl Value {
     /// Takes the other's words if it has none.
     pub fn or(&mut self, other: Self) {
         if !self.is_said() {
-            self.words = other.words;
+            (self.words, self.origin) = (other.words, other.origin);
         }
     }
 
