@@ -12,7 +12,7 @@ from harness.poll import until
 from harness.server import PROJECT, Server, free_port
 from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load
 
-USAGE = 2
+USAGE = 64
 
 
 @pytest.fixture(scope="module")

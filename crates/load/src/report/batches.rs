@@ -60,7 +60,11 @@ impl BatchTally {
         }
     }
 
+    /// Notes the number of server cores that there were requests for of late; none before the first one.
     pub fn note_destinations(&mut self, destinations: u32) {
+        if destinations == 0 {
+            return;
+        }
         self.destinations += u64::from(destinations);
         self.looks += 1;
     }

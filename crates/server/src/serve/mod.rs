@@ -328,7 +328,7 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
         drop(OpenImage(cache));
         let text = format!("the image has another seed than {seed} (--hash-seed)");
-        return Err(Failure::system(text));
+        return Err(Failure { code: EXIT_USAGE, text });
     }
     cache.set_prefetch(settings.prefetch);
     Ok(cache)
