@@ -282,7 +282,7 @@ mod tests {
     fn fuzz_client_covers_all_counters() {
         let mut random = Random::new(1);
         let (mut ended, mut bogus, mut late, mut again) = (0, 0, 0, 0);
-        for _ in 0..2000 {
+        for _ in 0..4000 {
             let script: Vec<u8> = (0..400).map(|_| random.next() as u8).collect();
             let counters = run(&[&KNOWN[..], &script].concat());
             ended += counters.completed - counters.timed_out;

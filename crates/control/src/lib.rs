@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `request.rs`, `record.rs`, `balance.rs`, `numa.rs` | requests, on the command line and as the line that is sent |
+//! | `request.rs`, `record.rs`, `balance.rs`, `numa.rs` | requests, as arguments and as a line |
 //! | `answer.rs` | answers, as text and as the lines that are sent |
 //! | [`paths`] | the path of the socket |
 //! | [`cores`], [`nodes`] | the CPUs of a server's workers, and the NUMA nodes of CPUs |

@@ -25,7 +25,7 @@
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
 //! | [`security`] | users and passwords, certificates |
-//! | [`control`] | the control socket; restart; balancing; NUMA nodes; the program in the kernel; readers on this host |
+//! | [`control`] | control socket; restart; balancing; NUMA; program in the kernel; readers on this host |
 //! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a

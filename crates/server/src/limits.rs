@@ -200,8 +200,8 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// Most requests of one turn.
 pub const TURN_REQUESTS_MAX: usize = 1 << 20;
 
-/// Memory of a partition that moves to another NUMA node at a time. A worker that touches a page meanwhile waits
-/// for the copy of that page alone, which is at most a huge one.
+/// Memory of a partition that moves to another NUMA node at a time. A worker that touches a page meanwhile
+/// waits for the copy of that page alone, which is at most a huge one.
 pub const NUMA_SLICE_BYTES: usize = 2 << 20;
 /// Memory that moves between NUMA nodes in a second, at most.
 pub const NUMA_BYTES_PER_SECOND: u64 = 256 << 20;

@@ -97,7 +97,7 @@ class Nics:
 
 
 class NicsServer(NativeServer):
-    """A server at all interfaces, by the kernel's sockets or AF_XDP. Its TCP port is asked on its own host."""
+    """A server at all interfaces, by the kernel's sockets or AF_XDP. Its TCP port is its own host's."""
 
     def __init__(self, nics, kind, *options, at=None, **settings):
         self.nics = nics

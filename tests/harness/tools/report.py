@@ -1,5 +1,6 @@
 """`micanite-lab report`, and what a page of it has to be like in a browser."""
 
+import os
 import subprocess
 
 from harness.server import PROJECT
@@ -9,11 +10,18 @@ RECORDED = PROJECT / "testdata/report.json"
 TEXT_PX_MIN = 11
 
 
-def run(*words, timeout):
-    """Runs the report in the source tree."""
+def run(*words, timeout, **variables):
+    """Runs the report in the source tree, with these variables of the environment beside its own."""
     words = [lab(), "report", *map(str, words)]
+    environment = os.environ | {name: str(value) for name, value in variables.items()}
     return subprocess.run(
-        words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        words,
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment
     )
 
 

@@ -75,7 +75,7 @@ fn routing(interfaces: &[Addressed<'_>]) -> Vec<String> {
             let network = std::net::Ipv4Addr::from_bits(address.to_bits() & mask);
             let table = TABLE_FIRST + at;
             lines.push(format!(
-                "{other} and {name} are in one network, and the kernel would send all replies through {other}:"
+                "{other} and {name} are in one network: the kernel would send all replies through {other}:"
             ));
             lines.push(format!("  ip route add {network}/{bits} dev {name} src {ip} table {table}"));
             lines.push(format!("  ip rule add from {ip} table {table}"));

@@ -1,5 +1,5 @@
-//! Divides the workers among the interfaces, each worker to one only: as a running server has divided them, or
-//! in blocks, as a server will.
+//! Divides the workers among the interfaces, each worker to one only: as a running server has divided them,
+//! or in blocks, as a server will.
 
 use std::net::IpAddr;
 

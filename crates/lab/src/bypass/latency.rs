@@ -1,5 +1,5 @@
-//! Latency against throughput, with one and with four requests per datagram: open loop at some rates up to the
-//! peak, counted from the time that a datagram was due.
+//! Latency against throughput, with one and with four requests per datagram: open loop at some rates up to
+//! the peak, counted from the time that a datagram was due.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p
 const PARTS: [f64; 7] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
 const QUICK_PARTS: [f64; 4] = [0.1, 0.5, 0.8, 0.9];
 const BATCHES: [usize; 2] = [1, 4];
-/// A turn, and the pause behind it. A real-time task that never waits is stopped for 50 ms of each second: two
-/// such tasks that run for less than a second, and then let all others run, are not.
+/// A turn, and the pause behind it. A real-time task that never waits is stopped for 50 ms of each second:
+/// two such tasks that run for less than a second, and then let all others run, are not.
 const TURN: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(550);
 const PEAK_TURNS: usize = 3;

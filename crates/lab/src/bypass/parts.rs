@@ -59,7 +59,8 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
     Ok(())
 }
 
-/// Time of each part of a request, by samples before and after a round. The last count is what is no request's.
+/// Time of each part of a request, by samples before and after a round. The last count is what is no
+/// request's.
 fn of_round(before: &[u64], after: &[u64], request_ns: f64) -> Result<Vec<f64>> {
     let samples: Vec<_> =
         before.iter().zip(after).map(|(before, after)| after.saturating_sub(*before)).collect();

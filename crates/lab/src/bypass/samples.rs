@@ -1,5 +1,5 @@
-//! Samples of what the server's own loop is at: a thread of higher priority on the same core looks now and then.
-//! The loop only notes which part begins, so the parts take turns without a gap and none is negative.
+//! Samples of what the server's own loop is at: a thread of higher priority on the same core looks now and
+//! then. The loop only notes which part begins, so the parts take turns without a gap and none is negative.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence};
@@ -19,7 +19,8 @@ const IO: u8 = 0;
 const OTHER: u8 = PARTS.len() as u8;
 /// Frames are being received, if there are some.
 const RECEIVING: u8 = OTHER + 1;
-/// A sample is taken after this time, or up to twice as long: at random, so that it keeps no step with the loop.
+/// A sample is taken after this time, or up to twice as long: at random, so that it keeps no step with the
+/// loop.
 const PAUSE_US: u64 = 200;
 const SEED: u64 = 63;
 

@@ -1,5 +1,5 @@
-//! Requests of one datagram (billion-rps, figures 10 to 12): throughput, what it takes of a network, and latency
-//! at half of it; beside memcached, whose clients put keys together into multi-gets.
+//! Requests of one datagram (billion-rps, figures 10 to 12): throughput, what it takes of a network, and
+//! latency at half of it; beside memcached, whose clients put keys together into multi-gets.
 //!
 //! Datagrams are made before the clock runs: a client that makes and checks each request is slower than the
 //! server, and all sizes look alike.
@@ -99,8 +99,8 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     Ok(())
 }
 
-/// Gives a real-time priority to the servers and to the client. Slices of less than a second with pauses are not
-/// stopped by the kernel.
+/// Gives a real-time priority to the servers and to the client. Slices of less than a second with pauses are
+/// not stopped by the kernel.
 fn begin_real_time(sides: &[Side]) {
     system::make_real_time();
     for pid in sides.iter().filter_map(Side::pid) {

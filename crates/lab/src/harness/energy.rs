@@ -32,7 +32,8 @@ impl Meters {
         let mut packages: Vec<(String, Package)> = Vec::new();
         let mut zones: Vec<_> =
             std::fs::read_dir(folder).into_iter().flatten().flatten().map(|zone| zone.path()).collect();
-        zones.sort();
+        // The usual driver first: intel-rapl-mmio shows the same packages.
+        zones.sort_by_key(|zone| (zone.to_string_lossy().contains("mmio"), zone.clone()));
         for zone in zones {
             let read = |name: &str| std::fs::read_to_string(zone.join(name)).ok();
             let Some(name) = read("name").map(|name| name.trim().to_owned()) else {

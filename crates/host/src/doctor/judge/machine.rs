@@ -43,9 +43,9 @@ pub fn machine(facts: &Facts) -> Section {
     if several {
         section.say(
             State::Note,
-            "several NUMA nodes: the server keeps partitions on the nodes of their owners (--numa). Give each \
-             node's workers a NIC of that node (--bypass may be repeated), or keep the server on the NIC's \
-             node with taskset",
+            "several NUMA nodes: the server keeps partitions on the nodes of their owners (--numa). Give \
+             each node's workers a NIC of that node (--bypass may be repeated), or keep the server on the \
+             NIC's node with taskset",
         );
     }
     if cpus.irqbalance {

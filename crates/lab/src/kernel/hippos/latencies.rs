@@ -1,6 +1,6 @@
 //! Parts of a latency: cable and client alone, what the server adds, and what it costs that the server's core
-//! has gone to sleep. The same load on each server, alone and beside a loop of the lowest priority, which keeps
-//! the core awake.
+//! has gone to sleep. The same load on each server, alone and beside a loop of the lowest priority, which
+//! keeps the core awake.
 
 use std::time::Duration;
 

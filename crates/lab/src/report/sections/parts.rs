@@ -21,8 +21,8 @@ pub(super) fn commands(form: Form) -> Vec<Command> {
     port.lacks = match cfg!(feature = "dpdk") {
         true => machine::lacks_root(),
         false => Some(
-            "The parts of a request at a port of DPDK (I/O, headers, parsing, engine, reply) need a build with \
-             DPDK (libdpdk-dev)."
+            "The parts of a request at a port of DPDK (I/O, headers, parsing, engine, reply) need a build \
+             with DPDK (libdpdk-dev)."
                 .to_owned(),
         ),
     };

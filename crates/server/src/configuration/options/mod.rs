@@ -3,6 +3,7 @@
 mod arguments;
 mod file;
 mod help;
+mod reading;
 mod reference;
 mod suggestion;
 #[cfg(test)]
@@ -197,7 +198,8 @@ options! {
     ("Native protocol", "native") {
         /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
         native = of(Kind::Port, "N").key("port").default("0").common();
-        /// Interfaces, or addresses of them joined by +, that share the workers of --native in blocks, so that
+        /// Interfaces, or addresses of them joined by +, that share the workers of --native in blocks, so
+        /// that
         /// each worker answers at one of them only; separated by commas [default: every worker answers at
         /// the addresses of -l]; docs/nic.md
         native_at = of(Kind::List, "INTERFACE");

@@ -103,7 +103,8 @@ fn shared_places(known: &[Option<Known>], of_kernel: bool) -> Vec<String> {
             } else if let (true, Some(ip)) = (of_kernel, common_network(one, other)) {
                 texts.push(format!(
                     "warning: {} and {} are in the network of {ip}: the kernel sends all replies to it \
-                     through one of them; give them networks of their own, or a routing table each (docs/nic.md)",
+                     through one of them; give them networks of their own, or a routing table each \
+                     (docs/nic.md)",
                     other.name, one.name
                 ));
             }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::causes::{MissCauses, Read};
 use super::figures::{HOURS, covered};
 use super::groups::{ALL, Groups};
-use super::keys::Keys;
+use super::keys::{KeyState, Keys};
 use super::popularity::{self, Popularity};
 use super::times::{Bursts, Touch};
 use crate::recording::Seen;
@@ -124,10 +124,8 @@ pub(super) fn gather(
     let mut groups = Groups::new();
     let trace_fraction = reader.sampled_fraction();
     let first_weight = keys.weight();
-    let mut causes = match question.cache {
-        Some((policy, bytes)) => Some(MissCauses::new(policy, bytes, trace_fraction / first_weight)?),
-        None => None,
-    };
+    let cause = |(policy, bytes)| MissCauses::new(policy, bytes, trace_fraction / first_weight);
+    let mut causes = question.cache.map(cause).transpose()?;
     let mut bursts = Bursts::new(u64::from(question.interval_s) * 1000);
     let (mut start_ms, mut end_ms, mut requests) = (None, 0, 0);
     // The prefix of the last request's key, copied so that the reader is not borrowed.
@@ -163,27 +161,8 @@ pub(super) fn gather(
         let Some(state) = keys.of(hash) else {
             continue;
         };
-        let last = (state.requests > 0).then(|| (state.last_ms - start_ms, state.payload_bytes));
-        if let Some(bytes) = request.payload_bytes() {
-            state.payload_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        }
-        let bytes = state.payload_bytes;
-        let read = causes.as_mut().and_then(|causes| causes.ask(&request, hash, state, since_ms));
-        if last.is_none_or(|(last_ms, _)| bursts.number(last_ms) < bursts.number(since_ms)) {
-            bursts.add_key(weight);
-        }
-        if let Some(read) = read {
-            bursts.end_read(read == Read::Hit, weight);
-        }
-        let touch = Touch { time_ms: since_ms, last, bytes, reads: request.operation.reads(), weight };
-        let before = state.reads;
-        for number in [ALL, group] {
-            let figures = groups.get(number);
-            state.reads = before.after(figures.touch(&touch, before));
-            if let Some(read) = read {
-                figures.read(since_ms, read, weight);
-            }
-        }
+        let of_key = OfKey { hash, group, since_ms, weight, start_ms };
+        of_key.count(&request, state, (&mut groups, &mut bursts, &mut causes));
         state.requests += 1;
         state.group = group;
         state.last_ms = request.time_ms;
@@ -209,6 +188,49 @@ pub(super) fn gather(
         remarks,
         popularities: RefCell::default(),
     })
+}
+
+/// One request of a key that is remembered.
+struct OfKey {
+    hash: u64,
+    group: u16,
+    /// Since the beginning of the trace.
+    since_ms: u64,
+    weight: f64,
+    start_ms: u64,
+}
+
+impl OfKey {
+    /// Counts it by key: for all keys and for its group, in its interval, in the simulated cache.
+    fn count(
+        &self,
+        request: &Request<'_>,
+        state: &mut KeyState,
+        (groups, bursts, causes): (&mut Groups, &mut Bursts, &mut Option<MissCauses>),
+    ) {
+        let (since_ms, weight) = (self.since_ms, self.weight);
+        let last = (state.requests > 0).then(|| (state.last_ms - self.start_ms, state.payload_bytes));
+        if let Some(bytes) = request.payload_bytes() {
+            state.payload_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+        let bytes = state.payload_bytes;
+        let read = causes.as_mut().and_then(|causes| causes.ask(request, self.hash, state, since_ms));
+        if last.is_none_or(|(last_ms, _)| bursts.number(last_ms) < bursts.number(since_ms)) {
+            bursts.add_key(weight);
+        }
+        if let Some(read) = read {
+            bursts.end_read(read == Read::Hit, weight);
+        }
+        let touch = Touch { time_ms: since_ms, last, bytes, reads: request.operation.reads(), weight };
+        let before = state.reads;
+        for number in [ALL, self.group] {
+            let figures = groups.get(number);
+            state.reads = before.after(figures.touch(&touch, before));
+            if let Some(read) = read {
+                figures.read(since_ms, read, weight);
+            }
+        }
+    }
 }
 
 /// Copies the prefix of a key; returns whether it has one.
