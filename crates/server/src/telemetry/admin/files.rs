@@ -6,7 +6,9 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 const MARK: &str = concat!(
     r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">"#,
+    "\n",
     r##"<rect width="16" height="16" rx="3" fill="#24629f"/>"##,
+    "\n",
     r##"<path d="M3 12V4l5 4 5-4v8" fill="none" stroke="#fff" stroke-width="2"/></svg>"##,
 );
 

@@ -24,7 +24,8 @@ export function niceTop(value, base = 10) {
 export function ticks(scale) {
   if (!scale.log) return [0, 0.5, 1].map((part) => scale.least + part * (scale.most - scale.least));
   const powers = [];
-  for (let at = Math.round(Math.log10(scale.least)); at <= Math.round(Math.log10(scale.most)); at++) powers.push(10 ** at);
+  const [first, last] = [scale.least, scale.most].map((end) => Math.round(Math.log10(end)));
+  for (let at = first; at <= last; at++) powers.push(10 ** at);
   const step = Math.ceil(powers.length / 4);
   return powers.filter((_, at) => at % step === 0);
 }
@@ -97,14 +98,17 @@ export class Chart {
     const scale = scaleOf(columns.flat(), this);
     const x = (at) => LEFT + ((at - view.from) / (view.to - view.from)) * (width - LEFT - 2);
     const part = (value) => scale.log
-      ? (Math.log10(Math.max(value, scale.least)) - Math.log10(scale.least)) / (Math.log10(scale.most) - Math.log10(scale.least))
+      ? Math.log10(Math.max(value, scale.least) / scale.least) / Math.log10(scale.most / scale.least)
       : (value - scale.least) / (scale.most - scale.least);
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - Math.min(1, part(value)));
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, "aria-hidden": "true" });
     drawing.append(...this.axes(scale, width, x, y));
     this.series.forEach((_, at) => drawing.append(this.shape(at, columns, scale, x, y)));
     const row = cursor === null ? null : nearest(view.rows, cursor);
-    if (row) drawing.append(svg("line", { class: "cursor", x1: x(row[0]), x2: x(row[0]), y1: TOP, y2: HEIGHT - BOTTOM }));
+    if (row) {
+      const at = x(row[0]);
+      drawing.append(svg("line", { class: "cursor", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM }));
+    }
     this.plot.replaceChildren(drawing);
     this.tell(row ?? view.rows[view.rows.length - 1] ?? null, row !== null);
   }

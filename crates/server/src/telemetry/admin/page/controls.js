@@ -73,7 +73,9 @@ export class Controls {
     const { about } = this;
     const who = element("p", `Logged in as ${user}. `);
     const out = element("button", "Log out", { type: "button" });
-    out.addEventListener("click", async () => { if (await this.post("logout", {}) !== null) this.enter({ user: null }); });
+    out.addEventListener("click", async () => {
+      if (await this.post("logout", {}) !== null) this.enter({ user: null });
+    });
     who.append(out);
     const made = [who];
     if (about.workers > 1) {
@@ -93,7 +95,8 @@ export class Controls {
     }
     if (about.flush) {
       const question = "Forget all keys of this namespace?";
-      made.push(this.form("Flush a namespace", "Flush", [input("Namespace", { name: "namespace", required: "" })], "flush", question));
+      const field = input("Namespace", { name: "namespace", required: "" });
+      made.push(this.form("Flush a namespace", "Flush", [field], "flush", question));
     }
     return made;
   }
@@ -108,7 +111,9 @@ export class Controls {
       event.preventDefault();
       if (question && !window.confirm(question)) return;
       const body = { action };
-      fields.forEach(({ field }) => { body[field.name] = field.type === "number" ? Number(field.value) : field.value; });
+      fields.forEach(({ field }) => {
+        body[field.name] = field.type === "number" ? Number(field.value) : field.value;
+      });
       await this.post("control", body);
     });
     return form;

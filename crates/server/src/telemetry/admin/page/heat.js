@@ -78,7 +78,8 @@ export class Heat {
     cell.className = mode;
     cell.children[1].textContent = isCounted ? short(partition.rate) : "";
     cell.children[2].textContent = mode;
-    cell.title = `partition ${number}: ${isCounted ? `${short(partition.rate)} requests per second` : "load is not counted with one worker"}, `
+    const load = isCounted ? `${short(partition.rate)} requests per second` : "load is not counted with one worker";
+    cell.title = `partition ${number}: ${load}, `
       + `${mode}, owned by worker ${partition.owner}`;
   }
 }

@@ -29,7 +29,8 @@ async function ask(path) {
 async function begin() {
   const about = await ask("about");
   store.begin(about);
-  const up = `version ${about.version}, ${about.workers} worker${about.workers > 1 ? "s" : ""}, ${about.partitions} partitions`;
+  const workers = `${about.workers} worker${about.workers > 1 ? "s" : ""}`;
+  const up = `version ${about.version}, ${workers}, ${about.partitions} partitions`;
   $("address").textContent = about.address;
   $("about").textContent = up;
   showOptions($("options"), about);

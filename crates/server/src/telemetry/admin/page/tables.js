@@ -7,7 +7,8 @@ const CLASSES = [
   ["arithmetic", ["arithmetic"]],
 ];
 const KINDS = {
-  start: "start", end: "end", routes: "mode", secrets: "secrets", refusal: "refused", control: "control", login: "login",
+  start: "start", end: "end", routes: "mode", secrets: "secrets", refusal: "refused", control: "control",
+  login: "login",
 };
 
 export function element(name, text, attributes = {}) {
@@ -85,6 +86,7 @@ export function showOptions(into, about) {
   const details = element("details", null);
   details.append(element("summary", `${defaults.length} defaults`));
   details.append(table("Options that have their defaults", heads, defaults));
-  const first = said.length ? table("Options that were set", heads, said) : element("p", "Everything is at its default.");
+  const nothing = element("p", "Everything is at its default.");
+  const first = said.length ? table("Options that were set", heads, said) : nothing;
   into.replaceChildren(first, details);
 }
