@@ -189,7 +189,7 @@ impl Driver {
 
     /// Returns the number of server cores that the client had requests for of late.
     pub fn destinations(&self) -> u32 {
-        self.gathering.destinations()
+        self.gathering.destinations_lately()
     }
 
     /// Marks a lane that may have something to send.

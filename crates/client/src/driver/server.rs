@@ -82,7 +82,7 @@ impl Lane {
     pub(super) fn interface_from(&self, from: SocketAddr) -> Option<u16> {
         match from.ip() == self.fallback.ip() {
             true => Some(BASE),
-            false => Some(self.interface).filter(|interface| *interface != BASE),
+            false => Some(self.interface).filter(|interface| *interface != BASE && from == self.address),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Sends datagrams as far as windows allow.
 
+use super::directory::paths::BASE;
 use super::slots::{NONE, State};
 use super::{Driver, Place};
 use crate::counters::BATCH_SIZES_MAX;
@@ -106,9 +107,16 @@ impl Driver {
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
         let server = &mut self.servers[usize::from(place.server)];
-        let cookie = server.cookie(server.lanes[usize::from(place.core)].interface);
-        let lane = &mut server.lanes[usize::from(place.core)];
         let slot = self.slots.get(index);
+        // The server knows numbered requests by the address that they come from, which may depend on the one
+        // that they go to: a resent one must not come from another.
+        let lane = &server.lanes[usize::from(place.core)];
+        let (address, interface) = match slot.has_ids {
+            true => (lane.fallback, BASE),
+            false => (lane.address, lane.interface),
+        };
+        let cookie = server.cookie(interface);
+        let lane = &mut server.lanes[usize::from(place.core)];
         let attempts = slot.attempts.saturating_add(1);
         let header = Header {
             writes: slot.writes,
@@ -123,7 +131,7 @@ impl Driver {
             ..Header::REQUESTS
         };
         header.write(self.slots.bytes_mut(index));
-        if !send(lane.address, self.slots.bytes(index)) {
+        if !send(address, self.slots.bytes(index)) {
             return false;
         }
         self.slots.unlink(&mut lane.queue, index);

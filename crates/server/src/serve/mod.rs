@@ -158,6 +158,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 /// that cannot start.
 fn print(settings: &Settings) -> Result<(), Failure> {
     if let Some(trial) = Trial::of_environment() {
+        memory_check::check(settings)?;
         load_secrets(settings)?;
         kernel_get::try_out(settings, &trial)?;
         fabric::probe(settings)?;

@@ -89,7 +89,7 @@ impl Path {
     /// Returns the address to probe next. After the last one there is a pause.
     fn candidate(&mut self, now_ns: u64) -> Option<IpAddr> {
         if self.probe.attempts >= ATTEMPTS_MAX {
-            self.probe.attempts = 0;
+            (self.probe.attempts, self.probe.challenged) = (0, false);
             self.cookie = 0;
             self.at += 1;
         }
@@ -273,7 +273,6 @@ impl Driver {
         probe.nonce = nonce;
         let wait_ns = self.options.resend_ns_first << probe.attempts;
         probe.attempts += 1;
-        probe.challenged = false;
         probe.due_at = now_ns.saturating_add(self.random.jittered(wait_ns));
         true
     }

@@ -103,7 +103,7 @@ impl Gathering {
     }
 
     /// Returns the number of destinations of late.
-    pub fn destinations(&self) -> u32 {
+    pub fn destinations_lately(&self) -> u32 {
         self.destinations_before
     }
 
@@ -162,7 +162,7 @@ mod tests {
         }
         let spacing_ns = gathering.spacing_ns;
         assert!((spacing_ns / (64.0 * 20_000.0) - 1.0).abs() < 0.05, "{spacing_ns}");
-        assert!(gathering.destinations() > 60);
+        assert!(gathering.destinations_lately() > 60);
     }
 
     #[test]

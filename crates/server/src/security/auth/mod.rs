@@ -64,15 +64,16 @@ impl Auth {
     /// As in [`Self::new`].
     pub fn refresh(&self) -> Result<(), String> {
         let users = Users::load(&self.settings.file).map(Arc::new);
-        self.refreshes[usize::from(users.is_err())].fetch_add(1, Ordering::Relaxed);
-        let users = users?;
-        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
-        Ok(())
+        let is_failed = usize::from(users.is_err());
+        let swapped = users.map(|users| *self.users.write().unwrap_or_else(PoisonError::into_inner) = users);
+        // Afterwards: who reads the new count is checked by the new users.
+        self.refreshes[is_failed].fetch_add(1, Ordering::Release);
+        swapped
     }
 
     /// Returns how often the file was read again, and how often that failed.
     pub fn refreshes(&self) -> (u32, u32) {
-        let [done, failed] = self.refreshes.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [done, failed] = self.refreshes.each_ref().map(|count| count.load(Ordering::Acquire));
         (done, failed)
     }
 

@@ -28,6 +28,7 @@ use super::request::{Headers, Request, is_local_name};
 use super::state::State;
 use crate::control::Executor;
 use crate::security::auth::{Auth, Verdict};
+use crate::shared::Ending;
 use crate::shared::clock::seconds;
 use actions::Action;
 use sessions::{Session, Sessions};
@@ -159,6 +160,9 @@ impl Console {
         let Some(auth) = &executor.server.auth else {
             return Err(Reply::text(FORBIDDEN, "there are no users: start the server with -Y FILE"));
         };
+        if executor.server.shared.ending() != Ending::Not {
+            return Err(Reply::text(UNAVAILABLE, "the server is ending"));
+        }
         self.check_origin(headers)?;
         let now_s = seconds(executor.clock.now_ms());
         if path == "/login" {
@@ -198,6 +202,8 @@ impl Console {
         };
         let (user, password) = (credentials.user.as_bytes(), credentials.password.as_bytes());
         let peer = from.peer.map_or("somebody".into(), |ip| ip.to_string());
+        // Before the check: a session of users that are read again meanwhile ends at its first use.
+        let loads = auth.refreshes().0;
         match auth.check(user, password, from.peer, now_s) {
             Verdict::Welcome => {}
             // The same answer, whatever it was.
@@ -210,7 +216,7 @@ impl Console {
         let user = actions::printable(&credentials.user);
         log!("console: {user} has logged in from {peer}");
         self.feed.note_login(&format!("{user} logged in from {peer}"), now_s);
-        let made = self.sessions.begin(user, auth.refreshes().0, now_s);
+        let made = self.sessions.begin(user, loads, now_s);
         let Some((cookie, session)) = made else {
             return Err(Reply::text(UNAVAILABLE, "there are no random numbers"));
         };

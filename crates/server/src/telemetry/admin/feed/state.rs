@@ -73,7 +73,7 @@ impl Feed {
         let changed = self.events.since(wanted.event);
         to.push_str(",\"events\":[");
         for (place, event) in changed.iter().enumerate() {
-            if to.len() + EVENT_ROOM > EVENTS_END {
+            if place > 0 && to.len() + EVENT_ROOM > EVENTS_END {
                 break;
             }
             to.push_str(if place > 0 { "," } else { "" });

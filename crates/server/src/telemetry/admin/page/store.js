@@ -50,7 +50,8 @@ export class Store {
     this.state = state;
     const ring = this.ring(1);
     const hasGap = ring.last > 0 && state.first > ring.last + 1;
-    this.add(ring, state.first, state.rows);
+    // Samples behind a gap come with those of the gap, by /history.
+    if (!hasGap) this.add(ring, state.first, state.rows);
     state.events.forEach((event) => this.note(event));
     this.mergeWorkers(state.workers);
     this.mergePartitions(state.partitions);
