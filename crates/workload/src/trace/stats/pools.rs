@@ -108,9 +108,9 @@ impl Reader for ReadsOnly {
     }
 }
 
-/// About a fifth of APP's and ETC's keys are asked for at most once in any hour of a week, and 88.5 % of ETC's
-/// reuse comes within an hour, as published. 40 % of APP's keys get 1 % of the requests, as published, and 39 %
-/// of ETC's, which are to be 50 %.
+/// About a fifth of APP's and ETC's keys are asked for at most once in any hour of a week, and 88.5 % of
+/// ETC's reuse comes within an hour, as published. 40 % of APP's keys get 1 % of the requests, as
+/// published, and 39 % of ETC's, which are to be 50 %.
 #[test]
 fn a_week_by_the_day() {
     for (pool, unpopular) in [(Pool::App, 0.4), (Pool::Etc, 0.39)] {
