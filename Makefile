@@ -44,7 +44,8 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb deps clean
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb \
+  reference docs deps clean
 
 # List the targets.
 help:
@@ -75,8 +76,8 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 	  PARTS=$(PARTS_FILE) scripts/part; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
-test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
-	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release"
+test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
+	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release docs"
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
@@ -121,6 +122,7 @@ test-blackbox: test-deps test-programs
 	  $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
 test-release: build build-dpdk test-deps test-programs
+	@scripts/deps axe
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
 	  $(BLACKBOX) $(PYTEST_ARGS)
@@ -169,12 +171,21 @@ bench-engine: ## the engine: beside the memory's limit and other tables, modes, 
 
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
 
+reference: ## write docs/reference/options.md anew, from the declarations of the options
+	@cargo run --quiet --package micanite $(FEATURES) --example generate -- $(TARGET_DIR)/package/generated
+	@mkdir -p docs/reference
+	@cp $(TARGET_DIR)/package/generated/options.md docs/reference/options.md
+
+docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
+	@docs/site/build.sh $(TARGET_DIR)/book
+
 # The Debian package, in target/package.
 deb: build
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
-# A build of its own, since the server that is measured has DPDK in it where that is installed.
+# A build of its own, since the server that is measured has DPDK in it where that is installed; so has that of
+# the report.
 BYPASS_DIR := $(TARGET_DIR)/bypass
 BYPASS_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
 
@@ -214,12 +225,13 @@ report: build ## the full report: more rounds, larger sets and more points, in a
 	  TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
 
 report-measure:
+	@scripts/deps dpdk
 	@scripts/deps fabric
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
-	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED)
+	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED) $(BYPASS_FEATURES)
 	@$(TARGET_DIR)/release/micanite-lab report \
 	  --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 

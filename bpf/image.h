@@ -102,7 +102,7 @@ GLOBAL int candidate(u64 entry, u64 key_bytes) {
 
   u64 space = (header & 0xfffffff) * 8, used = (header >> 28 & 0xffff) + key_word * 8 + key_bytes;
   if (used > space) return ABSENT;
-  for (u32 word = 0; word < KEY_BYTES_MAX / 8; word++) {
+  for (u32 word = 0; word < (KEY_BYTES_MAX + 7) / 8; word++) {
     if (word * 8 >= key_bytes) break;
     u64 differs = word_at(image, at + (key_word + word) * 8) ^ load_64(REQUEST(scratch->key_at) + word * 8);
     u64 rest = key_bytes - word * 8;

@@ -56,8 +56,8 @@ static long (*const store_bytes)(struct xdp_md *context, u32 at, const void *fro
 #define REQUEST(offset) (scratch->request + ((offset) & (REQUEST_BYTES_MAX - 1)))
 // Longest data that is copied by words, without helper calls.
 #define SHORT_BYTES 64
-// Longest key that is hashed here.
-#define KEY_BYTES_MAX 64
+// Longest key of the protocols.
+#define KEY_BYTES_MAX 250
 // Longest read of an item. No item begins closer to the end of the image, because the index follows the items
 // and takes more space.
 #define IMAGE_WINDOW_BYTES 2048
@@ -72,7 +72,8 @@ struct network {
 // Frozen: the verifier treats all fields as constants.
 struct configuration {
   // Everything of XXH3-64 (hash.h) that depends only on the seed.
-  u64 hash_1_3, hash_4_8, hash_9_16[2], hash_mix[8];
+  u64 hash_1_3, hash_4_8, hash_9_16[2], hash_mix[16], hash_mix_late[14], hash_mix_last[2];
+  u64 hash_stripes[10], hash_last_stripe[8], hash_merge[8];
   // Secret of the index hash (index_hash.h).
   u64 secret[2];
   // Layout of the image.
@@ -204,6 +205,8 @@ struct scratch {
   u8 reply[3648];
   u64 barrier;
   u64 hash;
+  // Sums of a long key's hash.
+  u64 sums[8];
   // First bucket of the key's chain, and the version that was noted.
   u64 bucket_at, version;
   struct item item;

@@ -8,6 +8,7 @@ fn main() {
         source: "../../bpf/get.c",
         includes: &[
             "../../bpf/ahead.h",
+            "../../bpf/answer.h",
             "../../bpf/hash.h",
             "../../bpf/image.h",
             "../../bpf/index_hash.h",

@@ -144,14 +144,14 @@ def test_the_loopback_is_no_port():
 @pytest.mark.parametrize("words", [["no-such-nic"], ["lo", "lo"], ["a/b"], ["--apply"]])
 def test_a_wrong_command_line_is_usage(words):
     ended = run_ctl("doctor", *words)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (64, "")
     assert ended.stderr
 
 
 def test_sysfs_of_another_namespace_is_noticed(link):
     with link.server.inside():
         ended = run_ctl("doctor", links.NEAR)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (64, "")
     assert "ip netns exec" in ended.stderr
 
 

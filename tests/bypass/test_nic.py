@@ -307,5 +307,5 @@ def test_unknown_names_are_refused(words, status, reason):
 )
 def test_usage(words):
     ended = run_ctl("nic", *words)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (64, "")
     assert ended.stderr

@@ -2,6 +2,7 @@
 
 import json
 import re
+import typing
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,6 +30,36 @@ class Admin:
     def get(self, path, method="GET", host="localhost"):
         """(status, headers, body) of a path."""
         return self.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+    def post(self, path, body, session=None, **changed):
+        """(status, headers, body) of an action; `session` is what login() gave. `changed` headers replace
+        those that a page of this server sends, None leaves one out."""
+        headers = {
+            "Host": f"localhost:{self.address[1]}",
+            "Origin": f"http://localhost:{self.address[1]}",
+            "Content-Type": "application/json",
+        }
+        if session:
+            headers |= {"Cookie": session.cookie, "X-Micanite-Token": session.token}
+        headers |= {name.replace("_", "-"): value for name, value in changed.items()}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers |= {"Content-Length": len(data)} if "Content_Length" not in changed else {}
+        lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+        return self.send("\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode() + data)
+
+    def login(self, user, password):
+        """Logs in and returns the session."""
+        status, headers, body = self.post("/login", {"user": user, "password": password})
+        assert status == 200, (status, body)
+        return Session(headers["set-cookie"].split(";")[0], json.loads(body)["token"])
+
+    def events(self):
+        """The texts of all events, with how often each happened."""
+        found, last = {}, 0
+        while changed := self.json(f"/state?since=0&event={last}")["events"]:
+            found |= {event[0]: (event[2], event[5], event[6]) for event in changed}
+            last = max(event[1] for event in changed)
+        return list(found.values())
 
     def text(self, path):
         """The body of a path that is there."""
@@ -58,6 +89,13 @@ class Admin:
         found = [value for (at, of), value in self.samples().items() if at == name and wanted <= set(of)]
         assert found, f"no {name} with {labels}"
         return sum(found)
+
+
+class Session(typing.NamedTuple):
+    """A login: what its requests bring along."""
+
+    cookie: str
+    token: str
 
 
 def parts(reply):

@@ -55,10 +55,21 @@ def test_a_datagram_with_another_request_goes_to_a_worker(server, client, key):
     get, no_op = client.request(Opcode.GET, key), client.request(Opcode.NOOP)
     _, replies = client.ask(get, no_op, get)
     assert [reply.status for reply in replies] == [Status.OK] * 3
-    long = client.request(Opcode.GET, key.ljust(65, b"k"))
-    assert client.ask(get, long)[1][0].value == b"v"
     assert moved() == [0, 0]
-    assert workers("requests") == 5
+    assert workers("requests") == 3
+
+
+def test_gets_of_the_longest_keys_do_not_reach_a_worker(server, client, key):
+    """A key that differs from another one of its hash in its last byte alone is another key."""
+    longest = key.ljust(250, b"k")
+    client.set(longest, b"v")
+    moved, workers = Moved(server), Difference(server, "requests")
+    _, replies = client.ask(client.request(Opcode.GET, longest), client.request(Opcode.GET, longest[:-1]))
+    assert replies[0].value == b"v" and replies[1].status == Status.NOT_FOUND
+    assert moved() == [1, 1]
+    assert workers("requests") == 0
+    other = client.request(Opcode.GET, longest[:-1] + b"j", hash=client.hash(longest))
+    assert all(reply.value != b"v" for reply in client.ask(other)[1])
 
 
 def test_a_cas_value_is_given_by_the_owner_and_told_by_the_program(server, client, key):

@@ -284,6 +284,49 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
         connection.close()
 
 
+def test_balance_auto_spreads_what_requests_cost(start, key):
+    """Every partition gets as many requests as every other, but those of one worker find long values: by
+    their time these partitions spread over both workers, where their number gives no reason to."""
+    server = start("-t", "2", "-m", "512", "--access", "erew")
+    connections = [server.connect() for _ in range(2)]
+
+    def counts():
+        lines = done(server.ctl("routes")).splitlines()[1:]
+        return [int(line.split()[4]) for line in lines]
+
+    keys, number = {}, 0
+    while len(keys) < len(server.routes()):
+        name, before = b"%b-%d" % (key, number), counts()
+        connections[0].get(name)
+        asked = [after - was for after, was in zip(counts(), before, strict=True)]
+        keys.setdefault(asked.index(1), name)
+        number += 1
+    long = [partition for partition, (_, owner) in enumerate(server.routes()) if owner == 0]
+    assert 0 < len(long) < len(keys)
+    for partition, name in keys.items():
+        connections[0].set(name, b"x" * (20_000 if partition in long else 10))
+    before = counts()
+    done(server.ctl("balance", "auto"))
+
+    def is_spread():
+        for connection in connections:
+            connection.send(b"".join(b"get %b\r\n" % name for name in keys.values()) * 20 + b"mn\r\n")
+        for connection in connections:
+            while connection.line() != b"MN":
+                pass
+        owners = [server.routes()[partition][1] for partition in long]
+        return owners.count(0) == owners.count(1)
+
+    until(is_spread, "the partitions with long values to spread", 4 * DEADLINE_S)
+    asked = [after - was for after, was in zip(counts(), before, strict=True)]
+    assert len(set(asked)) == 1, "the numbers of requests are even"
+    assert int(server.stats()["balance_changes"]) >= len(long) // 2
+    busy = [line.split()[5] for line in done(server.ctl("routes")).splitlines()[1:]]
+    assert all(share.endswith("%") for share in busy)
+    for connection in connections:
+        connection.close()
+
+
 def test_the_environment_names_the_socket_for_both(start, tmp_path):
     """As in a container, where the server and its health check have one environment."""
     variable = {"MICANITE_CONTROL_SOCKET": tmp_path / "ctl"}

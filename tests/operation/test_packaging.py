@@ -81,7 +81,10 @@ def test_a_manual_page_renders_and_is_complete(generated, page):
     [
         (["--memory-l"], ["--memory-limit"]),
         (["--drain"], ["--drain-seconds"]),
-        (["--native-"], ["--native-payload", "--native-gro", "--native-busy-poll", "--native-queue"]),
+        (
+            ["--native-"],
+            ["--native-at", "--native-payload", "--native-gro", "--native-busy-poll", "--native-queue"]
+        ),
     ],
 )
 def test_bash_completes_options(generated, words, completions):

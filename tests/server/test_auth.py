@@ -160,7 +160,7 @@ def test_strangers_who_say_nothing_do_not_stay(start, users, tmp_path):
     files = ("--tls-cert", authority.chain, "--tls-key", authority.key)
     server = serving(
         start, "-t", 1, "-c", 6, "-S", "-Y", users, "-p", -1, "-l", "127.0.0.1", "-s", unix, *files,
-        "--admin", -1
+        "--admin", "notls:-1"
     )
     tls = lambda: TlsConnection(("127.0.0.1", server.port), authority.context())  # noqa: E731
     local = lambda: Connection(str(unix))  # noqa: E731

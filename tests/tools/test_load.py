@@ -12,7 +12,7 @@ from harness.poll import until
 from harness.server import PROJECT, Server, free_port
 from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load
 
-USAGE = 2
+USAGE = 64
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,29 @@ def test_several_native_targets_share_the_items():
         assert is_right(report), report
         items = [int(server.stats()["curr_items"]) for server in (one, other)]
     assert sum(items) == 500 and min(items) > 50
+
+
+def test_batches_stand_beside_equation_1(tmp_path):
+    """Two numbers of servers at two rates make a line each, with what was sent and what was chosen."""
+    with NativeServer("-t", 1, "-m", 64) as one, NativeServer("-t", 1, "-m", 64) as other:
+        targets = [f"native://127.0.0.1:{server.native_port}" for server in (one, other)]
+        words = (
+            "--adaptive", "--connections", "1", "--sweep", "1k,20k", "--timeout", "10s", "--svg",
+            tmp_path / "batches.svg"
+        )
+        report = load(*targets, *SHORT, *ITEMS, *words, "--fan-out", "1,2")
+        batches = [run["batches"] for run in report["runs"]]
+        assert [run["servers"] for run in batches] == [1, 1, 2, 2]
+        for run in batches:
+            datagrams = sum(run["sent_sizes"])
+            requests = sum(size * count for size, count in enumerate(run["sent_sizes"]))
+            assert datagrams > 0 and abs(requests / datagrams - run["sent"]) < 1e-9, run
+            assert run["chosen"] >= 1 and run["equation"] >= 1 and run["round_trip_us"] > 0, run
+            assert 1 <= run["destinations"] <= run["servers"], run
+        drawn = xml.etree.ElementTree.parse(tmp_path / "batches.svg")
+        assert "fan-out 2, equation 1" in "".join(drawn.getroot().itertext())
+        fixed = load(targets[0], *SHORT, *ITEMS, "--batch", "4", "--pipeline", "16")["batches"]
+        assert fixed["chosen"] is None and fixed["sent"] > 1, fixed
 
 
 @pytest.mark.parametrize("protocol", ["memcached", "native"])
@@ -290,6 +313,9 @@ def test_fields_and_progress(micanite):
         (("native://127.0.0.1:1", "--dataset", "8/1500"), "use memcached://"),
         (("native://127.0.0.1:1", "--multiget", "1000", "--pipeline", "100"), "at most 16384"),
         (("native://127.0.0.1:1", "--batch", "4", "--adaptive"), "exclude each other"),
+        (("native://127.0.0.1:1", "--adaptive", "--sweep", "1k", "--fan-out", "2"), "needs 2 servers"),
+        (("native://127.0.0.1:1", "--adaptive", "--fan-out", "1"), "--sweep"),
+        (("native://127.0.0.1:1", "--adaptive", "--sweep", "1k", "--fan-out", "0"), "no number of servers"),
         (("native://127.0.0.1:1", "--popularity", "latest", "--draw-ahead", "1k"), "--draw-ahead draws"),
         (("native://127.0.0.1:1", "--draw-ahead", "1g"), "--draw-ahead is at most"),
         (("memcached://127.0.0.1:1", "--rate-profile", "/no/such/file", "--rate", "1"), "No such file"),

@@ -7,7 +7,7 @@ from harness.poll import until
 from harness.server import free_port
 from harness.tools.load import PATIENT, SHORT, load_some, run_load
 
-USAGE = 2
+USAGE = 64
 HITS = {"fb-usr": 0.982, "fb-app": 0.929, "fb-etc": 0.814, "fb-var": 0.937, "fb-sys": 0.987}
 GETS = {"fb-usr": 0.997, "fb-app": 0.834, "fb-etc": 0.736, "fb-var": 0.18, "fb-sys": 0.675}
 ITEMS = ("--items", 2000, "--fill")

@@ -34,7 +34,20 @@ def test_every_item_is_stored_before(tmp_path):
     assert len({line.split(",")[1] for line in stored}) == 500 and all(",set," in line for line in stored)
 
 
-@pytest.mark.parametrize("words", [("fb-etc", "--rate", 5), ("ycsb-e",), ("ycsb-b", "--items", 0)])
+def test_a_pool_follows_the_day(tmp_path):
+    """The rate is lowest at 08:00 and highest at 17:00, and requests are the same for the same seed."""
+    words = ("generate", "fb-etc", "--items", 3000, "--requests", 380_000, "--daily")
+    made = run_trace(*words)
+    assert made.returncode == 0 and made.stdout == run_trace(*words).stdout, made.stderr
+    hours = [0] * 48
+    for line in made.stdout.splitlines():
+        hours[int(line.split(",")[0]) // 3600] += 1
+    assert 0.4 < hours[8] / hours[17] < 0.7 and hours[8] < hours[3], hours
+
+
+@pytest.mark.parametrize(
+    "words", [("fb-etc", "--rate", 5), ("ycsb-e",), ("ycsb-b", "--items", 0), ("ycsb-b", "--daily")]
+)
 def test_contradictory_options_are_refused(words):
     assert run_trace("generate", *words).returncode == 64
 

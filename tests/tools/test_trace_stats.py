@@ -92,6 +92,65 @@ def test_causes_of_misses(tmp_path):
     assert refused.returncode == 64 and "64m" in refused.stderr
 
 
+def test_policies_have_other_causes(tmp_path):
+    """Of 30 items in turn, for which there is too little memory, neither LRU nor FIFO hits any."""
+    path = tmp_path / "requests.csv"
+    path.write_text("".join(f"{at},key{at % 30:02},5,400000,1,get,0\n" for at in range(300)))
+    for policy in ("lru", "fifo", "engine:fifo"):
+        told = run_trace("stats", path, "--bytes", "8m", "--policy", policy, "--csv", tmp_path / policy)
+        assert told.returncode == 0 and f"({policy})" in told.stdout, told.stderr
+        rows = table(tmp_path / policy, "misses")
+        causes = {row["cause"]: int(row["reads"]) for row in rows}
+        assert causes == {"compulsory": 30, "invalidation": 0, "capacity": 270}, (policy, causes)
+        assert {row["policy"] for row in rows} == {policy}
+    for words, reason in (
+        (("--bytes", "8m", "--policy", "belady"), "simulate"),
+        (("--bytes", "8m", "--policy", "arc"), "unknown policy"),
+        (("--policy", "lru"), "--bytes"),
+        (("--interval", "0"), "--interval"),
+    ):
+        refused = run_trace("stats", path, *words)
+        assert refused.returncode == 64 and reason in refused.stderr, refused.stderr
+
+
+def test_hits_over_time_and_in_bursts(tmp_path):
+    """30 requests a second for 300 s, every other one of a new key; for 5 s six times as many of one key."""
+    path = tmp_path / "requests.csv"
+    lines = []
+    for second in range(300):
+        new = range(15) if second % 2 == 0 else range(15, 30)
+        lines += [f"{second},new{second}-{at},9,10,1,get,0" for at in new]
+        lines += [f"{second},old,9,10,1,get,0" for _ in range(15)]
+        lines += [f"{second},old,9,10,1,get,0" for _ in range(150) if 200 <= second < 205]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    told = run_trace(
+        "stats", path, "--bytes", "8m", "--csv", tmp_path / "tables", "--svg", tmp_path / "figures"
+    )
+    assert told.returncode == 0, told.stderr
+    [burst] = table(tmp_path / "tables", "bursts")
+    assert (burst["start_s"], burst["seconds"], burst["requests"]) == ("200", "5", "900"), burst
+    assert float(burst["peak"]) == 6 and abs(float(burst["hit_ratio_before"]) - 0.5) < 0.01
+    assert abs(float(burst["hit_ratio"]) - 165 / 180) < 1e-5
+    assert abs(float(burst["keys_per_request"]) - 16 / 180) < 1e-5
+    hits = table(tmp_path / "tables", "hits")
+    assert len(hits) == 300 and not hits[0]["told_hit_ratio"]
+    assert abs(float(hits[202]["simulated_hit_ratio"]) - 165 / 180) < 1e-5
+    for name in ("hits", "bursts"):
+        assert xml.dom.minidom.parse(str(tmp_path / "figures" / f"{name}.svg"))
+    # Every key but one is read once, in the only hour.
+    rows = {line.split("  ")[0].strip(): line.split()[-1] for line in told.stdout.splitlines() if line}
+    assert float(rows["keys never read twice in an hour, %"]) > 99.9, told.stdout
+
+
+def test_sizes_of_sets_stand_apart(tmp_path):
+    path = tmp_path / "requests.csv"
+    path.write_text("0,a,1,10,1,get,0\n1,bb,2,30,1,set,0\n2,ccc,3,20,1,add,0\n3,a,1,5,1,append,0\n")
+    assert run_trace("stats", path, "--csv", tmp_path / "tables").returncode == 0
+    sizes = [(row["what"], row["bytes"]) for row in table(tmp_path / "tables", "sizes")]
+    assert [bytes for what, bytes in sizes if what == "set-value"] == ["20", "30"], sizes
+    assert [bytes for what, bytes in sizes if what == "set-key"] == ["2", "3"], sizes
+
+
 def test_other_prefixes(trace):
     told = run_trace("stats", trace, "--delimiter", "/")
     assert told.stdout.split("\n")[2].split() == ["all", "(others)", "item"], told.stdout

@@ -5,6 +5,7 @@
 //!  at run time    map.rs       maps: created, read, frozen, pinned
 //!                 functions.rs BTF descriptions of functions
 //!                 program.rs   loads a program with its maps, attaches it, runs it on a frame
+//!                 places.rs    attaches programs of benchmarks to places in the stack
 //! ```
 //!
 //! Only the caller pins objects. Everything else ends with its descriptor, and so with the process,
@@ -16,9 +17,11 @@
 mod functions;
 mod map;
 pub mod object;
+mod places;
 mod program;
 
 pub use map::{Map, MapOptions, MapType, possible_cpus};
+pub use places::{attach_before_routing, attach_to_ingress, attach_to_lookups, filter_socket};
 pub use program::{
     Bound, MODE_GENERIC, MODE_NATIVE, Object, ProgramType, Refused, attach, attach_to_sockets, interface_of,
     load_program, program_name, run,

@@ -13,7 +13,7 @@ const PROGRAM_ATTACH: c_long = 8;
 const PROGRAM_RUN: c_long = 10;
 const PROGRAM_BY_ID: c_long = 13;
 const OBJECT_INFO: c_long = 15;
-const LINK_CREATE: c_long = 28;
+pub(crate) const LINK_CREATE: c_long = 28;
 
 const ATTACH_XDP: u32 = 37;
 const ATTACH_SEGMENTS: u32 = 38;
@@ -50,8 +50,16 @@ pub enum ProgramType {
     Xdp,
     /// Processes frames that a CPU map sent to another CPU.
     XdpOnCpu,
-    /// Processes segments received by stream sockets of a map.
+    /// Processes segments received by stream sockets of a map, or datagrams.
     SocketSegments,
+    /// Chooses the datagrams that enter a socket's queue.
+    SocketFilter,
+    /// Processes packets at the ingress of an interface.
+    TrafficControl,
+    /// Chooses the socket of a packet.
+    SocketLookup,
+    /// Processes packets at a hook of netfilter.
+    Netfilter,
 }
 
 impl ProgramType {
@@ -60,6 +68,10 @@ impl ProgramType {
             Self::Xdp => (6, ATTACH_XDP),
             Self::XdpOnCpu => (6, 35),
             Self::SocketSegments => (14, ATTACH_SEGMENTS),
+            Self::SocketFilter => (1, 0),
+            Self::TrafficControl => (3, 46),
+            Self::SocketLookup => (30, 36),
+            Self::Netfilter => (32, 45),
         }
     }
 }

@@ -38,8 +38,24 @@ pub struct Counters {
     pub directories: u64,
     /// Times that a server was declared dead.
     pub servers_lost: u64,
+    /// Probes of addresses that a directory named.
+    pub probes: u64,
+    /// Interfaces of servers that answered a probe, and are used from then on.
+    pub paths_found: u64,
+    /// Interfaces that fell silent, and are not used until they answer a probe.
+    pub paths_lost: u64,
     /// Datagrams by their number of requests, when first sent.
     pub batch_sizes: [u64; BATCH_SIZES_MAX + 1],
+    /// The same datagrams by the number of requests that the client chose when it began to fill them.
+    pub chosen_sizes: [u64; BATCH_SIZES_MAX + 1],
+    /// Requests of these datagrams.
+    pub gathered_requests: u64,
+    /// Sum of the times from the submission of these requests to their first sending.
+    pub gathering_ns: u64,
+    /// Round trips that were measured.
+    pub round_trips: u64,
+    /// Sum of these round trips.
+    pub round_trips_ns: u64,
 }
 
 impl Default for Counters {
@@ -61,7 +77,15 @@ impl Default for Counters {
             unproven: 0,
             directories: 0,
             servers_lost: 0,
+            probes: 0,
+            paths_found: 0,
+            paths_lost: 0,
             batch_sizes: [0; BATCH_SIZES_MAX + 1],
+            chosen_sizes: [0; BATCH_SIZES_MAX + 1],
+            gathered_requests: 0,
+            gathering_ns: 0,
+            round_trips: 0,
+            round_trips_ns: 0,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{Completion, Counters, Driver, OnDead, Operation, Options, ServerAddress};
 use micanite_wire::native::{
-    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode, PartitionAccess,
-    PartitionEntry, ReplyWriter, Requests, Status,
+    CoreEntry, CorePlace, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, InterfaceAddress,
+    Kind, Opcode, PartitionAccess, PartitionEntry, ReplyWriter, Requests, Status,
 };
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -197,6 +197,7 @@ fn directory(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8>
         value_bytes_max: 1 << 20,
         ids_window: 1 + u16::from(choice),
         cookie_s: 1,
+        addresses: u16::from(choice % 4),
     };
     let mut out = vec![0; datagram.len()];
     let Some(mut writer) = DirectoryWriter::new(&mut out, &facts, first) else {
@@ -204,9 +205,17 @@ fn directory(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8>
     };
     let cores = u32::from(facts.cores);
     let access = [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw];
-    while writer.next() < facts.entries() {
+    while writer.next() < facts.page_end(first) {
         let number = writer.next();
+        let beyond = number.checked_sub(facts.entries());
         let entry = match number < cores {
+            _ if beyond.is_some_and(|beyond| beyond >= cores) => Entry::Address(InterfaceAddress {
+                interface: u16::from(choice % 3),
+                ip: [10, 0, choice % 2, 1 + number as u8].into(),
+            }),
+            _ if beyond.is_some() => {
+                Entry::Place(CorePlace { port: 1000 + number as u16, interface: u16::from(choice % 3) })
+            }
             true => Entry::Core(CoreEntry { port: 1000 + number as u16, node: number as u16 % 2 }),
             false => Entry::Partition(PartitionEntry {
                 owner: (number % cores) as u16,
@@ -273,7 +282,7 @@ mod tests {
     fn fuzz_client_covers_all_counters() {
         let mut random = Random::new(1);
         let (mut ended, mut bogus, mut late, mut again) = (0, 0, 0, 0);
-        for _ in 0..2000 {
+        for _ in 0..4000 {
             let script: Vec<u8> = (0..400).map(|_| random.next() as u8).collect();
             let counters = run(&[&KNOWN[..], &script].concat());
             ended += counters.completed - counters.timed_out;

@@ -35,7 +35,7 @@ pub use asynchronous::AsyncClient;
 pub use bypass::{BypassPort, PortCounters, PortOptions, PortQueue};
 pub use client::{Answer, Builder, CasOutcome, Client, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
-pub use driver::{Driver, SubmitError};
+pub use driver::{Driver, SubmitError, batch_that_pays, delay_of_batch_ns};
 pub use error::Error;
 pub use fabric::{FabricCounters, FabricLink, FabricOptions, FabricUrl, REFUSALS, Reads};
 pub use ketama::ketama_shares;

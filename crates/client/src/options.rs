@@ -59,6 +59,9 @@ pub struct Options {
     pub on_dead: OnDead,
     /// Shortest time between two fetches of a server's directory.
     pub refresh_ns_min: u64,
+    /// Sends requests to other addresses that a server's directory names, once they have answered a probe.
+    /// Otherwise all go to the address that the client was given.
+    pub follow_interfaces: bool,
 }
 
 impl Default for Options {
@@ -79,6 +82,7 @@ impl Default for Options {
             dead_for_ns: 1_000 * MS,
             on_dead: OnDead::FailFast,
             refresh_ns_min: 10 * MS,
+            follow_interfaces: true,
         }
     }
 }

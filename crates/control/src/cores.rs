@@ -53,14 +53,6 @@ fn core_of(cpu: usize) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())
 }
 
-/// The NUMA node of a CPU; 0 where the kernel does not tell.
-pub fn node_of(cpu: usize) -> u16 {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}");
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let node = |name: std::ffi::OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
-    entries.filter_map(|entry| node(entry.file_name())).next().unwrap_or(0)
-}
-
 /// The CPU of each of so many workers: none where there are more workers than CPUs, which are
 /// left to the scheduler.
 pub fn of_workers(workers: usize) -> Vec<usize> {

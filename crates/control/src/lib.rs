@@ -7,10 +7,10 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `request.rs`, `record.rs`, `balance.rs` | requests, on the command line and as the line that is sent |
+//! | `request.rs`, `record.rs`, `balance.rs`, `numa.rs` | requests, as arguments and as a line |
 //! | `answer.rs` | answers, as text and as the lines that are sent |
 //! | [`paths`] | the path of the socket |
-//! | [`cores`] | the CPUs of a server's workers |
+//! | [`cores`], [`nodes`] | the CPUs of a server's workers, and the NUMA nodes of CPUs |
 //! | [`size`] | sizes, as people write and read them |
 //! | `log.rs` | lines on standard error |
 
@@ -18,6 +18,8 @@ pub mod answer;
 mod balance;
 pub mod cores;
 mod log;
+pub mod nodes;
+mod numa;
 pub mod paths;
 mod record;
 mod request;
@@ -26,5 +28,6 @@ pub mod size;
 mod tests;
 
 pub use balance::Balance;
+pub use numa::Numa;
 pub use record::{FileBytes, Fraction, RecordOptions};
 pub use request::Request;

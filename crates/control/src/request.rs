@@ -49,6 +49,8 @@ pub enum Request {
     Directory,
     /// List the keys that are asked for most, with their share of all requests
     Hotkeys,
+    /// List where the memory of the partitions is: NUMA nodes, and moves between them
+    Numa,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
     /// Check that the server runs and all its workers make progress
@@ -83,6 +85,7 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
+            Self::Numa => formatter.write_str("numa"),
             Self::Hotkeys => formatter.write_str("hotkeys"),
             Self::Ping => formatter.write_str("ping"),
             Self::Restart { force: false } => formatter.write_str("restart"),
@@ -112,6 +115,7 @@ impl FromStr for Request {
             ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", []) => Self::Stats,
+            ("numa", []) => Self::Numa,
             ("hotkeys", []) => Self::Hotkeys,
             ("ping", []) => Self::Ping,
             ("restart", []) => Self::Restart { force: false },

@@ -4,8 +4,8 @@
 const FRACTION_DIGITS_MAX: usize = 9;
 
 /// Reads a size as people write it: a number, perhaps with a fraction, and a unit: `1g`, `1.5g`, `64mb`,
-/// `64MiB`. Units are powers of 1,024, with memcached's letters and with longer names alike. A bare number counts
-/// units of `unit_bytes`.
+/// `64MiB`. Units are powers of 1,024, with memcached's letters and with longer names alike. A bare number
+/// counts units of `unit_bytes`.
 ///
 /// # Errors
 /// It is none, in words for the user.

@@ -13,6 +13,7 @@ fn requests() -> impl Strategy<Value = Request> {
         Just(Request::Routes),
         Just(Request::Directory),
         Just(Request::Hotkeys),
+        Just(Request::Numa),
         Just(Request::Stats),
         any::<bool>()
             .prop_map(|auto| Request::Balance { balance: if auto { Balance::Auto } else { Balance::Off } }),

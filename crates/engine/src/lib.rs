@@ -73,6 +73,7 @@ pub use cache::config::{Config, Maps, Simulated};
 pub use cache::error::{CreateError, CreateErrorKind};
 pub use cache::footprint::Footprint;
 pub use cache::layout::Layout;
+pub use cache::nodes::{Bound, WorkerNodes};
 pub use cache::stats::Stats;
 pub use cache::{Cache, RouteError};
 pub use image::ImageState;

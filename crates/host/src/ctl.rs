@@ -56,7 +56,9 @@ pub fn control(options: ControlOptions) -> ExitCode {
     });
     let request = match options.errand {
         Errand::Ask(request) => request,
-        Errand::Doctor(doctor_options) => return doctor(&doctor_options),
+        Errand::Doctor(doctor_options) => {
+            return doctor(&doctor_options, |request| ask(request, port, socket.as_deref()));
+        }
         Errand::Nic(nic_options) => {
             return nic(&nic_options, |request| ask(request, port, socket.as_deref()));
         }

@@ -9,8 +9,8 @@ use micanite_engine::Geometry;
 pub(crate) const NETWORKS_MAX: usize = 64;
 /// Maximum number of the server's addresses.
 pub(crate) const ADDRESSES_MAX: usize = 16;
-/// The first 64 bytes of XXH3's secret, as words.
-const SECRET: [u64; 8] = [
+/// XXH3's secret, as words.
+const SECRET: [u64; 24] = [
     0xbe4b_a423_396c_feb8,
     0x1cad_21f7_2c81_017c,
     0xdb97_9083_e96d_d4de,
@@ -19,6 +19,22 @@ const SECRET: [u64; 8] = [
     0x2172_ffcc_7dd0_5a82,
     0x8e24_43f7_7446_08b8,
     0x4c26_3a81_e690_35e0,
+    0xcb00_c391_bb52_283c,
+    0xa32e_531b_8b65_d088,
+    0x4ef9_0da2_9748_6471,
+    0xd8ac_dea9_46ef_1938,
+    0x3f34_9ce3_3f76_faa8,
+    0x1d4f_0bc7_c7bb_dcf9,
+    0x3159_b4cd_4be0_518a,
+    0x6473_78d9_c97e_9fc8,
+    0xc3eb_d334_83ac_c5ea,
+    0xeb63_13fa_ffa0_81c5,
+    0x49da_f0b7_51dd_0d17,
+    0x9e68_d429_2655_16d3,
+    0xfca1_477d_58be_162b,
+    0xce31_d07a_d1b8_f88f,
+    0x2804_1695_8f3a_cb45,
+    0x7e40_4bbb_cafb_d7af,
 ];
 
 /// Addresses that begin with the same bits.
@@ -94,7 +110,12 @@ pub(crate) struct Configuration {
     hash_1_3: u64,
     hash_4_8: u64,
     hash_9_16: [u64; 2],
-    hash_mix: [u64; 8],
+    hash_mix: [u64; 16],
+    hash_mix_late: [u64; 14],
+    hash_mix_last: [u64; 2],
+    hash_stripes: [u64; 10],
+    hash_last_stripe: [u64; 8],
+    hash_merge: [u64; 8],
     secret: [u64; 2],
     partition_bits: u64,
     partition_bytes: u64,
@@ -151,10 +172,9 @@ impl Configuration {
         let GetOptions { geometry, .. } = options;
         let seed = geometry.seed;
         let seed_4_8 = seed ^ u64::from((seed as u32).swap_bytes()) << 32;
-        let mix = |word: usize| match word % 2 {
-            0 => SECRET[word].wrapping_add(seed),
-            _ => SECRET[word].wrapping_sub(seed),
-        };
+        let secret = SECRET.map(u64::to_le_bytes).concat();
+        // Longer keys have a secret whose aligned words were changed by the seed.
+        let long = seeded(SECRET, seed).map(u64::to_le_bytes).concat();
         let native = options.native.as_ref();
         // An empty range if the protocol is disabled.
         let (native_first, native_last) = native.map_or((1, 0), |native| native.ports);
@@ -167,7 +187,12 @@ impl Configuration {
                 (SECRET[3] ^ SECRET[4]).wrapping_add(seed),
                 (SECRET[5] ^ SECRET[6]).wrapping_sub(seed),
             ],
-            hash_mix: std::array::from_fn(mix),
+            hash_mix: seeded(words_from(&secret, 0), seed),
+            hash_mix_late: seeded(words_from(&secret, 3), seed),
+            hash_mix_last: seeded(words_from(&secret, 119), seed),
+            hash_stripes: words_from(&long, 0),
+            hash_last_stripe: words_from(&long, 121),
+            hash_merge: words_from(&long, 11),
             secret: geometry.secret.words(),
             partition_bits: geometry.partition_bits.into(),
             partition_bytes: geometry.partition_bytes as u64,
@@ -218,6 +243,20 @@ impl Configuration {
         // SAFETY: the structure is words without gaps, so all of its bytes are initialised.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
+}
+
+/// Returns words of a byte string, from a byte on.
+fn words_from<const WORDS: usize>(bytes: &[u8], at: usize) -> [u64; WORDS] {
+    let (words, _) = bytes[at..].as_chunks::<8>();
+    std::array::from_fn(|word| u64::from_le_bytes(words[word]))
+}
+
+/// Changes words of the secret by the seed: even ones by addition, odd ones by subtraction.
+fn seeded<const WORDS: usize>(words: [u64; WORDS], seed: u64) -> [u64; WORDS] {
+    std::array::from_fn(|word| match word % 2 {
+        0 => words[word].wrapping_add(seed),
+        _ => words[word].wrapping_sub(seed),
+    })
 }
 
 /// Converts an address to two words as the program loads them; IPv4 as ::ffff:a.b.c.d.

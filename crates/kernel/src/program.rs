@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use micanite_bpf::{Bound, Map, MapOptions, MapType, ProgramType, load_program, possible_cpus};
+use micanite_bpf::{Bound, Map, MapOptions, MapType, Object, ProgramType, load_program, possible_cpus};
 use micanite_net::xdp::{Attached, Interface, Mode, attach};
 
 use crate::configuration::{ADDRESSES_MAX, Configuration, GetOptions, Place};
@@ -200,7 +200,7 @@ impl<'a> Maps<'a> {
     fn spread(&mut self, configuration: &Configuration, cpus: &[usize]) -> Result<(), String> {
         let refused = |error: io::Error| format!("the kernel refuses a BPF map: {error}");
         self.configuration = constant(&configuration.at(Place::OtherCpu)).map_err(refused)?;
-        let program = self.load(ProgramType::XdpOnCpu)?;
+        let program = self.load(ProgramType::XdpOnCpu, &Source::PRODUCT)?;
         let entries = possible_cpus();
         let map = MapOptions::new((MapType::CpuMap, "other_cpus"), 4, 8, entries);
         let map = Map::create(&map).map_err(refused)?;
@@ -215,8 +215,9 @@ impl<'a> Maps<'a> {
         Ok(())
     }
 
-    fn load(&self, kind: ProgramType) -> Result<OwnedFd, String> {
-        load_program((kind, NAME), &compiled::OBJECT, |name| self.of_name(name)).map_err(|refused| {
+    fn load(&self, kind: ProgramType, source: &Source<'_>) -> Result<OwnedFd, String> {
+        let bound = |name: &str| self.of_name(name).unwrap_or_else(|| (source.maps)(name));
+        load_program((kind, NAME), source.object, bound).map_err(|refused| {
             if let Some(path) = std::env::var_os("MICANITE_VERIFIER_LOG") {
                 // For developers of the program, who notice when the file is missing.
                 let _ = std::fs::write(path, &refused.log);
@@ -230,8 +231,8 @@ impl<'a> Maps<'a> {
         })
     }
 
-    fn of_name(&self, name: &str) -> Bound<'_> {
-        match name {
+    fn of_name(&self, name: &str) -> Option<Bound<'_>> {
+        Some(match name {
             "partitions" => Bound::Map(self.partitions),
             "configuration" => Bound::Value(&self.configuration),
             "control" => Bound::Value(&self.control),
@@ -239,9 +240,20 @@ impl<'a> Maps<'a> {
             "scratches" => Bound::Value(&self.scratches),
             // Without spreading, only dead code refers to this map.
             "other_cpus" => Bound::Map(self.other_cpus.as_ref().unwrap_or(self.partitions)),
-            other => unreachable!("bpf/get.c has no map {other}"),
-        }
+            _ => return None,
+        })
     }
+}
+
+/// A program, and the maps that only it has.
+pub(crate) struct Source<'a> {
+    pub object: &'a Object,
+    pub maps: &'a dyn Fn(&str) -> Bound<'a>,
+}
+
+impl Source<'static> {
+    const PRODUCT: Self =
+        Self { object: &compiled::OBJECT, maps: &|name| unreachable!("bpf/get.c has no map {name}") };
 }
 
 impl Program {
@@ -268,6 +280,17 @@ impl Program {
         frames: (usize, bool),
         image: &ImageMaps,
     ) -> Result<Self, String> {
+        Self::of(&Source::PRODUCT, options, addresses, frames, image)
+    }
+
+    /// Loads a program over the maps of the product's.
+    pub(crate) fn of(
+        source: &Source<'_>,
+        options: &GetOptions,
+        addresses: &[IpAddr],
+        frames: (usize, bool),
+        image: &ImageMaps,
+    ) -> Result<Self, String> {
         if !IS_BUILT {
             let text = "this program was built without clang; apt-get install clang, build again";
             return Err(text.to_owned());
@@ -280,7 +303,7 @@ impl Program {
             maps.spread(&configuration, &options.spread_cpus)?;
         }
         let this = Self {
-            descriptor: maps.load(ProgramType::Xdp)?,
+            descriptor: maps.load(ProgramType::Xdp, source)?,
             reports: SharedWords::new(&maps.reports, cpus * REPORT_WORDS).map_err(refused)?,
             control: SharedWords::new(&maps.control, CONTROL_WORDS).map_err(refused)?,
             cpus,

@@ -8,5 +8,6 @@ mod maps;
 mod memcached;
 mod model;
 mod native;
+mod packets;
 mod property;
 mod signals;

@@ -72,6 +72,9 @@ enum Target {
     /// Sends every datagram of an interface back by an XDP program
     #[command(hide = true)]
     Reflect(kernel::ReflectOptions),
+    /// Counts and drops datagrams at a place in the stack
+    #[command(hide = true)]
+    Sink(kernel::SinkOptions),
     /// Serves GETs and SETs of the native protocol from a table
     #[command(hide = true)]
     Table(tables::ServerOptions),
@@ -146,6 +149,7 @@ fn main() {
         Target::Local(options) => local::run(&options),
         Target::Pong(options) => fabric::run_pong(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
+        Target::Sink(options) => kernel::run_sink(&options),
         Target::Traces(options) => traces::run(&options),
         Target::Plan(options) => report::plan::run(&options),
         Target::Tables(options) => tables::run(&options),

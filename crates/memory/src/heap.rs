@@ -81,6 +81,11 @@ impl Region {
     /// Does nothing.
     pub fn prefetch(&self, _word: usize) {}
 
+    /// Returns false.
+    pub(crate) fn is_file(&self) -> bool {
+        false
+    }
+
     /// Returns small pages.
     pub fn pages(&self) -> Pages {
         Pages::Small

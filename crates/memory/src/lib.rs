@@ -1,4 +1,4 @@
-//! Mapped memory: huge pages, files, descriptors, racy word copy, prefetch.
+//! Mapped memory: huge pages, files, descriptors, NUMA nodes, racy word copy, prefetch.
 //!
 //! One thread writes a [`Region`], and any thread may read it meanwhile. So a region is a sequence of
 //! relaxed atomic words. All users address it by word index, never by pointer.
@@ -25,6 +25,7 @@ mod heap;
 pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
+pub mod numa;
 mod owner;
 #[cfg(not(any(loom, miri)))]
 mod readable;

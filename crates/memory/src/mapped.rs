@@ -255,6 +255,11 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 
+    /// Returns whether the region is a file's.
+    pub(crate) fn is_file(&self) -> bool {
+        self.is_file
+    }
+
     /// Returns the pages that the region got when it was created.
     pub fn pages(&self) -> Pages {
         self.pages

@@ -1,5 +1,6 @@
-//! Writes the manual pages and the completions of shells into a directory, from the command line as it is
-//! declared. Packages are built with it: `cargo run --package micanite --example generate -- DIR`.
+//! Writes the manual pages, the completions of shells and the page of options into a directory, from the
+//! command line as it is declared. Packages are built with it:
+//! `cargo run --package micanite --example generate -- DIR`.
 
 use std::fs::{File, create_dir_all};
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use micanite::{CommandLine, SOURCES};
+use micanite::{CommandLine, SOURCES, reference};
 use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -19,7 +20,8 @@ const SEE_ALSO: &str = "\
 .SH \"SEE ALSO\"
 memcached(1)
 .PP
-The guide to operation is /usr/share/doc/micanite/operations.md, or docs/operations.md of the source.
+The guide to operation is /usr/share/doc/micanite/operations.md, or docs/operations.md of the source. All
+options are in reference/options.md beside it.
 ";
 
 fn main() -> ExitCode {
@@ -44,7 +46,8 @@ fn generate(directory: &Path) -> io::Result<()> {
     }
     let mut command = CommandLine::command().disable_help_subcommand(true).mut_subcommand("serve", list_all);
     command.build();
-    page(directory, "micanite", &command)
+    page(directory, "micanite", &command)?;
+    std::fs::write(directory.join("options.md"), reference())
 }
 
 /// Lists the options that `--help` shows in tables, which a page would fill as prose.

@@ -7,8 +7,10 @@ use micanite_load::LoadOptions;
 use micanite_plan::PlanOptions;
 use micanite_server::configuration::{Arguments, tables};
 
+mod reference;
 mod trace;
 
+pub use reference::{REFERENCE_COMMAND, reference};
 pub use trace::{TraceCommand, TraceOptions, trace};
 
 const MORE: &str = "These are the options that people use; --help shows all.";

@@ -9,6 +9,7 @@
 //!  admin         HTTP: metrics, health, a page to look at
 //!  balance       loads, once a second -> at most one change of a route
 //!  local         lets readers on this host in, takes their notes
+//!  numa          moves the memory of partitions to the nodes of their owners
 //!  pages         puts huge pages under the logs as they fill
 //! ```
 //!
@@ -24,7 +25,7 @@
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
 //! | [`security`] | users and passwords, certificates |
-//! | [`control`] | the control socket; restart; balancing; the program in the kernel; readers on this host |
+//! | [`control`] | control socket; restart; balancing; NUMA; program in the kernel; readers on this host |
 //! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
@@ -50,4 +51,4 @@ pub mod worker;
 /// it begins with the version of memcached whose replies these are.
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
-pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, memory_limit_bytes, serve};
+pub use serve::{EXIT_DAMAGED, EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, SIGNALS, memory_limit_bytes, serve};

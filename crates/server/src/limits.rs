@@ -200,6 +200,16 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// Most requests of one turn.
 pub const TURN_REQUESTS_MAX: usize = 1 << 20;
 
+/// Memory of a partition that moves to another NUMA node at a time. A worker that touches a page meanwhile
+/// waits for the copy of that page alone, which is at most a huge one.
+pub const NUMA_SLICE_BYTES: usize = 2 << 20;
+/// Memory that moves between NUMA nodes in a second, at most.
+pub const NUMA_BYTES_PER_SECOND: u64 = 256 << 20;
+/// Times that a partition is visited for pages that could not move, because somebody was using them.
+pub const NUMA_PASSES_MAX: usize = 3;
+/// Pages of a partition whose node a report looks for.
+pub const NUMA_SAMPLES: usize = 64;
+
 // A block of input holds the longest line, and a get line that is split holds many keys.
 const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KEY_BYTES_MAX);
 // The room for a batch's short replies leaves most of the output for values.
@@ -218,6 +228,32 @@ const _: () = assert!(
 );
 // A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);
+/// Rings of the console's history: seconds from one sample to the next, and samples.
+pub const CONSOLE_STEPS: [(u32, usize); 2] = [(1, 300), (10, 360)];
+/// Bytes of that history, for any number of workers.
+pub const CONSOLE_HISTORY_BYTES: usize = 128 << 10;
+/// Bytes of a worker's loads beside it.
+pub const CONSOLE_LOAD_BYTES_MAX: usize = 256;
+/// The longest update of a console's page.
+pub const CONSOLE_STATE_BYTES_MAX: usize = 5000;
+/// Samples of an update. A page that has missed more asks for the history.
+pub const CONSOLE_STATE_SAMPLES_MAX: usize = 2;
+/// Samples of one reply with history.
+pub const CONSOLE_HISTORY_ROWS_MAX: usize = 100;
+/// Hot keys of an update.
+pub const CONSOLE_HOT_KEYS: usize = 10;
+/// Bytes of a printed key in an update; a longer key is cut.
+pub const CONSOLE_KEY_BYTES_MAX: usize = 48;
+/// Events that are kept.
+pub const CONSOLE_EVENTS_MAX: usize = 128;
+/// Bytes of an event's text; a longer one is cut.
+pub const CONSOLE_EVENT_BYTES_MAX: usize = 160;
+/// Logins to the console at the same time; one more ends the oldest.
+pub const CONSOLE_SESSIONS_MAX: usize = 16;
+/// A login ends so long after its last request that needs it.
+pub const CONSOLE_SESSION_IDLE_S: u32 = 30 * 60;
+/// A login ends so long after it began.
+pub const CONSOLE_SESSION_S: u32 = 12 * 60 * 60;
 /// Pause of a thread that accepts connections of control or of readers when descriptors or memory
 /// have run out.
 pub const ACCEPT_SHORTAGE_TIME: std::time::Duration = std::time::Duration::from_millis(100);

@@ -172,7 +172,7 @@ fn frames_are_answered_without_an_allocation() {
     let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
     let core = |worker: u16| CoreEntry { port: 20_000 + worker, node: 0 };
     let native = NativeShared::new([core(0), core(1)].into(), PAYLOAD_BYTES, [1, 2, 3]);
-    let native = native.over(Vec::new(), std::iter::once(0..2).collect());
+    let native = native.over(Vec::new());
     let rings = rings(2, native.ring_datagram_bytes()).into_iter();
     let mut workers: Vec<(Worker, BypassPort<Repeating>)> = rings
         .enumerate()

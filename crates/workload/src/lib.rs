@@ -18,7 +18,7 @@ pub mod trace;
 
 #[cfg(feature = "synthetic")]
 pub use synthetic::{
-    DataSet, EtcModel, ITEMS_MAX, Items, KEY_BYTES_MAX, KeyedLengths, Keys, Lengths, Miss, Mix, Next, Pool,
-    PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream, Popularity, Preset, Random, Requests,
-    Sampler, Values, Workload, Zipf, ZipfGray,
+    DailyStream, DataSet, EtcModel, ITEMS_MAX, Items, KEY_BYTES_MAX, KeyedLengths, Keys, Lengths, Miss, Mix,
+    Next, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream, Popularity, Preset, Random,
+    Requests, Sampler, Values, Workload, Zipf, ZipfGray,
 };

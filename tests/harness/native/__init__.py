@@ -6,9 +6,18 @@ does."""
 
 import enum
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import xxhash
+
+from harness.native.directory import (
+    DIRECTORY,
+    Access,
+    Directory,
+    Malformed,
+    padded,
+    require,
+)
 
 MAGIC = b"Mi"
 VERSION = 1
@@ -19,9 +28,6 @@ REPLY = struct.Struct("<4BIII")
 WORD = struct.Struct("<Q")
 ENTRY = struct.Struct("<QQII")
 DIRECTORY_REQUEST = struct.Struct("<II")
-DIRECTORY = struct.Struct("<QIHHIIHHIII")
-CORE_ENTRY = struct.Struct("<HH")
-PARTITION_ENTRY = struct.Struct("<HBB")
 HEADER_BYTES = HEADER.size
 DIRECTORY_BYTES_MIN = HEADER_BYTES + DIRECTORY.size + 8
 
@@ -77,14 +83,6 @@ class Status(enum.IntEnum):
     FORGOTTEN = 14
 
 
-class Access(enum.IntEnum):
-    """Access of cores to a partition."""
-
-    EREW = 0
-    CREW = 1
-    CRCW = 2
-
-
 ARITHMETIC = {Opcode.INCREMENT, Opcode.DECREMENT}
 WITH_ARGUMENT = ARITHMETIC | {Opcode.CAS}
 WITH_ID = WITH_ARGUMENT | {Opcode.ADD, Opcode.APPEND, Opcode.PREPEND}
@@ -92,21 +90,6 @@ WITH_VALUE = {Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.CAS, Opcode.APPEND,
 RETRIEVALS = {Opcode.GET, Opcode.GET_AND_TOUCH}
 READS = {Opcode.NOOP, Opcode.GET}
 FROM_CLIENTS = {Kind.REQUESTS, Kind.DIRECTORY_REQUEST, Kind.HELLO, Kind.HISTORY}
-
-
-class Malformed(Exception):
-    """A datagram that says nothing, with the reason."""
-
-
-def require(condition, reason):
-    """Raises Malformed unless the condition holds."""
-    if not condition:
-        raise Malformed(reason)
-
-
-def padded(data):
-    """The bytes and zeros up to a multiple of 8."""
-    return data + bytes(-len(data) % 8)
 
 
 def hash_of(key, seed):
@@ -271,59 +254,6 @@ class Reply:
         elif status == Status.TOO_LARGE:
             reply.limit_bytes = length
         return reply, data
-
-
-@dataclass
-class Directory:
-    """Properties of the whole server, and a page of its cores and partitions.
-
-    `cores` are (port, node), `owners` are (owner, access); `first` says where the page begins."""
-
-    hash_seed: int
-    partitions: int
-    core_count: int
-    stream_port: int
-    payload_bytes_max: int
-    value_bytes_max: int
-    ids_window: int
-    cookie_s: int
-    first: int = 0
-    cores: list = field(default_factory=list)
-    owners: list = field(default_factory=list)
-
-    def pack(self):
-        fixed = DIRECTORY.pack(
-            self.hash_seed, self.partitions, self.core_count, self.stream_port, self.payload_bytes_max,
-            self.value_bytes_max, self.ids_window, self.cookie_s, self.first,
-            len(self.cores) + len(self.owners), 0,
-        )  # fmt: skip
-        entries = [CORE_ENTRY.pack(*core) for core in self.cores]
-        entries += [PARTITION_ENTRY.pack(*owner, 0) for owner in self.owners]
-        return padded(fixed + b"".join(entries))
-
-    @classmethod
-    def parse(cls, body):
-        require(len(body) >= DIRECTORY.size, "shorter than a directory")
-        *fields, first, listed, _ = DIRECTORY.unpack_from(body)
-        directory = cls(*fields, first)
-        count = directory.partitions
-        require(0 < count <= 1024 and count & (count - 1) == 0, f"{count} partitions")
-        require(directory.core_count > 0 and directory.ids_window > 0, "no cores, or no ids")
-        require(1232 <= directory.payload_bytes_max <= 65507, "payload_bytes_max")
-        require(first + listed <= directory.core_count + count, "more entries than there are")
-        require(DIRECTORY.size + 4 * listed <= len(body), "entries cut off")
-        for number in range(first, first + listed):
-            at = DIRECTORY.size + 4 * (number - first)
-            if number < directory.core_count:
-                directory.cores.append(CORE_ENTRY.unpack_from(body, at))
-                require(directory.cores[-1][0], "a core without a port")
-            else:
-                owner, access, _ = PARTITION_ENTRY.unpack_from(body, at)
-                require(
-                    owner < directory.core_count and access in list(Access), "an owner or access that is none"
-                )
-                directory.owners.append((owner, Access(access)))
-        return directory
 
 
 def take(data, count):

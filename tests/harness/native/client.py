@@ -45,8 +45,9 @@ class NativeClient:
     # Datagrams.
 
     def send(self, datagram, port=None):
-        """Sends bytes as they are."""
-        self.socket.sendto(datagram, (self.base[0], port or self.base[1]))
+        """Sends bytes as they are, to a port of the address that was given, or to (address, port)."""
+        to = port if isinstance(port, tuple) else (self.base[0], port or self.base[1])
+        self.socket.sendto(datagram, to)
 
     def receive(self, timeout_s=DEADLINE_S):
         """The next datagram, whatever it says; None after the time."""
@@ -125,12 +126,33 @@ class NativeClient:
         whole = pages[0][1]
         self.directory = Directory(
             **{
-                name: getattr(whole, name) for name in vars(whole) if name not in ("first", "cores", "owners")
+                name: getattr(whole, name)
+                for name in vars(whole)
+                if name not in ("first", "cores", "owners", "places", "ips")
             },
             cores=sum((page.cores for _, page in pages), []),
             owners=sum((page.owners for _, page in pages), []),
         )
         return self
+
+    def learn_interfaces(self):
+        """Fetches the entries of interfaces as well, which clients may leave alone."""
+        known = self.directory
+        while (listed := known.beyond()) < (
+            known.all_count - known.entry_count
+        ):
+            _, page, _ = self.page(known.entry_count + listed, generation=self.generation)
+            assert page.places + page.ips, "a page without entries"
+            known.places += page.places
+            known.ips += page.ips
+        return self
+
+    def place_of(self, core):
+        """Returns where a core is: (address, port), of the family of the address that was given."""
+        port, interface = self.directory.places[core]
+        version = 6 if ":" in self.base[0] else 4
+        ips = [ip for number, ip in self.directory.ips if number == interface and ip.version == version]
+        return (str(ips[0]), port)
 
     def partition_of(self, key):
         """The partition of a key."""

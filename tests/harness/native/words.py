@@ -3,6 +3,7 @@
 A block of that file is a name, words (one line for the header, one for each request, reply or entry) and
 hexadecimal. Fields that are zero or empty are left out, so a datagram has exactly one way to be said."""
 
+import ipaddress
 import re
 from pathlib import Path
 
@@ -36,7 +37,7 @@ HEADER_FIELDS = ("generation", "partition", "pressure", "sequence", "client", "e
 DIRECTORY_FIELDS = (
     "hash_seed", "partitions", "core_count", "stream_port", "payload_bytes_max", "value_bytes_max",
     "ids_window",
-    "cookie_s", "first",
+    "cookie_s", "first", "addresses",
 )  # fmt: skip
 IN_HEXADECIMAL = {"echo", "cookie", "hash", "hash_low", "hash_seed", "client", "nonce", "session"}
 IN_HEXADECIMAL |= {"incarnation", "area_key", "area_base", "version"}
@@ -117,13 +118,16 @@ def write_items(fields):
     return said
 
 
+READERS = dict.fromkeys(OF_BYTES, read_bytes) | {"ip": ipaddress.ip_address}
+
+
 def read_fields(words):
     """{name: value} out of name=value, and the words that are no field."""
     fields, bare = {}, []
     for word in words:
         name, equals, value = word.partition("=")
         if equals:
-            fields[name] = read_bytes(value) if name in OF_BYTES else int(value, 0)
+            fields[name] = READERS.get(name, lambda number: int(number, 0))(value)
         else:
             bare.append(word)
     return fields, bare
@@ -156,6 +160,10 @@ def write(words):
             entry, bare = read_fields(rest)
             if what == "core":
                 directory.cores.append((entry["port"], entry.get("node", 0)))
+            elif what == "place":
+                directory.places.append((entry["port"], entry.get("interface", 0)))
+            elif what == "address":
+                directory.ips.append((entry.get("interface", 0), entry["ip"]))
             else:
                 directory.owners.append((entry.get("owner", 0), member_of(Access, bare[0])))
         return header.pack() + directory.pack()
@@ -202,7 +210,9 @@ def say(datagram):
         owners = [
             "partition" + (f" owner={o}" if o else "") + f" {name_of(access)}" for o, access in body.owners
         ]
-        return [first + write_fields(body, DIRECTORY_FIELDS), *cores, *owners]
+        places = ["place" + write_items({"port": port, "interface": at}) for port, at in body.places]
+        ips = ["address" + write_items({"interface": at, "ip": ip}) for at, ip in body.ips]
+        return [first + write_fields(body, DIRECTORY_FIELDS), *cores, *owners, *places, *ips]
     if header.kind > Kind.DIRECTORY:
         fields, name, records = fabric.parse(header, body)
         return [first + write_items(fields), *(name + write_items(record) for record in records)]

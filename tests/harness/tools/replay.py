@@ -5,7 +5,7 @@ import subprocess
 
 from harness.server import command, environment
 
-FAILED, USAGE = 1, 2
+FAILED, USAGE = 1, 64
 
 
 def words_of(*words):

@@ -1,5 +1,6 @@
 """`micanite-lab report`, and what a page of it has to be like in a browser."""
 
+import os
 import subprocess
 
 from harness.server import PROJECT
@@ -9,11 +10,18 @@ RECORDED = PROJECT / "testdata/report.json"
 TEXT_PX_MIN = 11
 
 
-def run(*words, timeout):
-    """Runs the report in the source tree."""
+def run(*words, timeout, **variables):
+    """Runs the report in the source tree, with these variables of the environment beside its own."""
     words = [lab(), "report", *map(str, words)]
+    environment = os.environ | {name: str(value) for name, value in variables.items()}
     return subprocess.run(
-        words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        words,
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment
     )
 
 
@@ -52,7 +60,12 @@ return wrong;
 # Text and lines that are hard to tell from their ground.
 TOO_FAINT = """
 const wrong = new Set();
-const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const channels = (colour) => {
+    const [r, g, b, ...rest] = colour.replace('srgb', '').match(/[\\d.]+/g).map(Number);
+    // A mixed colour has channels from 0 to 1.
+    const most = colour.startsWith('color(') ? 255 : 1;
+    return [r * most, g * most, b * most, ...rest];
+};
 const light = ([r, g, b]) => [r, g, b]
     .map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);

@@ -162,6 +162,7 @@ impl Peer {
             (Pace::Silent, _) if !self.heard => Pace::Silent,
             _ => Pace::Fast,
         };
+        let was_sent = self.sent;
         (self.sent, self.heard) = (false, false);
         match (pace, header) {
             (Pace::Fast, Some(header)) => {
@@ -173,7 +174,13 @@ impl Peer {
                 self.pace = Pace::Fast;
                 self.check_at_ns = now_ns + CHECK_EVERY_NS;
             }
-            (pace, _) => self.slow_down(pace, now_ns),
+            (pace, _) => {
+                self.slow_down(pace, now_ns);
+                if !was_sent {
+                    // Nobody waits for it, as for an address that only a probe was sent to.
+                    self.check_at_ns = now_ns + CHECK_EVERY_NS;
+                }
+            }
         }
     }
 

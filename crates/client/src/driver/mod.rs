@@ -8,16 +8,15 @@
 //! | `timers.rs` | resending, deadlines, silent servers |
 //! | `retry.rs` | requests that have to be sent in another way |
 //! | `introduction.rs` | introduces the client to a server |
-//! | `directory.rs` | fetches directories |
+//! | `directory/` | fetches directories: owners; paths to the interfaces of a server |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
-//! | `server.rs`, `map.rs` | state of a server: cores, owners |
+//! | `server.rs` | state of a server: cores |
 //! | `pace/` | windows, round trips, gathering |
 //! | `ids.rs` | requests that must happen once |
 
 mod directory;
 mod ids;
 mod introduction;
-mod map;
 mod pace;
 mod receive;
 mod retry;
@@ -43,6 +42,7 @@ use std::net::SocketAddr;
 use wheel::Wheel;
 
 pub(crate) use ids::Ids;
+pub use pace::{batch_that_pays, delay_of_batch_ns};
 pub use submit::SubmitError;
 pub(crate) use submit::request;
 
@@ -180,6 +180,16 @@ impl Driver {
     pub fn rtt_ns(&self, server: usize, core: usize) -> u64 {
         let lane = self.servers[server].lanes.get(core);
         lane.map_or(0, |lane| lane.rtt.smoothed_ns())
+    }
+
+    /// Returns where requests for a server core go now, if the directory is known.
+    pub fn core_address(&self, server: usize, core: usize) -> Option<SocketAddr> {
+        self.servers[server].lanes.get(core).map(|lane| lane.address)
+    }
+
+    /// Returns the number of server cores that the client had requests for of late.
+    pub fn destinations(&self) -> u32 {
+        self.gathering.destinations_lately()
     }
 
     /// Marks a lane that may have something to send.

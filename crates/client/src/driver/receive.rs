@@ -48,9 +48,8 @@ impl Driver {
         };
         let slot = self.slots.get(index);
         let lane = &self.servers[usize::from(slot.server)].lanes[usize::from(slot.core)];
-        let is_same = from.port() == lane.address.port() && from.ip() == lane.address.ip();
         let attempt = header.echo as u8;
-        if !is_same || header.echo >> 8 != slot.nonce || attempt > slot.attempts {
+        if !lane.is_from(from) || header.echo >> 8 != slot.nonce || attempt > slot.attempts {
             self.counters.bogus += 1;
             return None;
         }
@@ -75,7 +74,7 @@ impl Driver {
             return;
         }
         self.counters.received += 1;
-        self.hear(now_ns, index, header);
+        self.hear(now_ns, index, header, from);
         self.take_out(index);
         if refused {
             let outcome = match header.status {
@@ -125,18 +124,17 @@ impl Driver {
     }
 
     /// Updates the server's and the lane's state from the header of a valid reply.
-    fn hear(&mut self, now_ns: u64, index: u16, header: &Header) {
+    fn hear(&mut self, now_ns: u64, index: u16, header: &Header, from: SocketAddr) {
         let slot = self.slots.get(index);
         let server = &mut self.servers[usize::from(slot.server)];
         let lane = &mut server.lanes[usize::from(slot.core)];
         server.heard_at = now_ns;
         lane.hear();
-        if header.cookie != 0 {
-            server.cookie = header.cookie;
-        }
         let rtt_ns = now_ns.saturating_sub(slot.sent_at);
         if slot.attempts == header.echo as u8 && slot.attempts < ATTEMPTS_MAX {
             lane.rtt.measure(rtt_ns);
+            self.counters.round_trips += 1;
+            self.counters.round_trips_ns += rtt_ns;
         }
         if header.slow_down {
             self.counters.slow_downs += 1;
@@ -145,6 +143,9 @@ impl Driver {
             self.counters.window_cuts += u64::from(cut);
         } else if lane.blocked {
             lane.window.grow();
+        }
+        if let Some(interface) = lane.interface_from(from) {
+            server.hear_on(interface, header.cookie, now_ns);
         }
         let generation = server.map.as_ref().map(|map| map.generation);
         if generation != Some(header.generation) {

@@ -1,7 +1,7 @@
 //! Requests that were not executed, or have to go elsewhere. They leave in datagrams with other
 //! sequence numbers, so that late replies do not match.
 
-use super::map::Map;
+use super::directory::map::Map;
 use super::receive::Retry;
 use super::slots::State;
 use super::{Driver, Place};

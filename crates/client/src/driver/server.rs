@@ -1,7 +1,8 @@
 //! State of one server, and of each of its cores.
 
+use super::directory::map::Map;
+use super::directory::paths::{BASE, Path, ProbeBudget};
 use super::ids::Ids;
-use super::map::Map;
 use super::pace::Gathering;
 use super::pace::Rtt;
 use super::pace::Window;
@@ -9,10 +10,20 @@ use super::slots::{List, NONE};
 use crate::options::Options;
 use std::net::SocketAddr;
 
+/// Consecutive missed replies after which a path to an interface is left.
+const FAILURES_UNTIL_SILENT: u8 = 6;
+
 /// A core of a server, with its waiting datagrams.
 #[derive(Debug)]
 pub(super) struct Lane {
+    /// Destination of its datagrams.
     pub(super) address: SocketAddr,
+    /// The core, or one that answers for it, at the address that the client was given.
+    pub(super) fallback: SocketAddr,
+    /// The core at its interface, if that was ever used.
+    pub(super) direct: SocketAddr,
+    /// The interface whose path it uses.
+    pub(super) interface: u16,
     /// Complete datagrams.
     pub(super) queue: List,
     /// Datagrams that accept requests: for the owner, and for shared gets.
@@ -29,6 +40,8 @@ pub(super) struct Lane {
     /// Consecutive missed replies, and the time of the last miss.
     failures: u8,
     failed_at: u64,
+    /// Time of the first of them.
+    failing_since: u64,
     /// Interval of the last request, for [`Gathering::count`].
     pub(super) seen: u32,
 }
@@ -37,6 +50,9 @@ impl Lane {
     fn new(address: SocketAddr, rtt: Rtt, options: &Options) -> Self {
         Self {
             address,
+            fallback: address,
+            direct: address,
+            interface: BASE,
             queue: List::EMPTY,
             filling: [NONE; 2],
             ready: false,
@@ -47,12 +63,27 @@ impl Lane {
             rtt,
             failures: 0,
             failed_at: 0,
+            failing_since: 0,
             seen: 0,
         }
     }
 
     pub(super) fn allows(&self) -> bool {
         self.window.allows(self.in_flight)
+    }
+
+    /// Returns whether a reply may come from an address: requests may have left for either.
+    pub(super) fn is_from(&self, from: SocketAddr) -> bool {
+        let is = |own: SocketAddr| own.port() == from.port() && own.ip() == from.ip();
+        is(self.address) || is(self.fallback) || is(self.direct)
+    }
+
+    /// Returns the interface whose path a reply has taken; `None` if that path was left since.
+    pub(super) fn interface_from(&self, from: SocketAddr) -> Option<u16> {
+        match from.ip() == self.fallback.ip() {
+            true => Some(BASE),
+            false => Some(self.interface).filter(|interface| *interface != BASE && from == self.address),
+        }
     }
 
     /// Records a reply: earlier losses were not caused by a silent core.
@@ -62,10 +93,19 @@ impl Lane {
 
     /// Records a missed reply. Datagrams that were in flight together count as one failure.
     pub(super) fn miss(&mut self, now_ns: u64, sent_at: u64) {
+        if self.failures == 0 {
+            self.failing_since = now_ns;
+        }
         if sent_at >= self.failed_at {
             self.failures = self.failures.saturating_add(1);
             self.failed_at = now_ns;
         }
+    }
+
+    /// Returns since when replies are missing, if they are so many that its path may lead nowhere.
+    pub(super) fn silent_since(&self) -> Option<u64> {
+        let is_silent = self.interface != BASE && self.failures >= FAILURES_UNTIL_SILENT;
+        is_silent.then_some(self.failing_since)
     }
 
     /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only
@@ -117,8 +157,14 @@ pub(super) struct Server {
     pub(super) version: Option<u8>,
     pub(super) map: Option<Map>,
     pub(super) lanes: Vec<Lane>,
+    /// Paths to its interfaces.
+    pub(super) paths: Vec<Path>,
+    pub(super) probes: ProbeBudget,
     pub(super) ids: Ids,
+    /// Proof of this client for the address that it was given.
     pub(super) cookie: u64,
+    /// Time of the last reply from there.
+    pub(super) base_heard_at: u64,
     /// A request with an id was answered, so the server knows this client.
     pub(super) introduced: bool,
     /// An introduction is in flight.
@@ -141,8 +187,11 @@ impl Server {
             version: None,
             map: None,
             lanes: Vec::new(),
+            paths: Vec::new(),
+            probes: ProbeBudget::default(),
             ids: Ids::new(),
             cookie: 0,
+            base_heard_at: 0,
             introduced: false,
             introducing: false,
             fetch: None,
@@ -154,16 +203,21 @@ impl Server {
     }
 
     /// Applies a new directory.
-    pub(super) fn adopt(&mut self, map: Map, rtt: Rtt, options: &Options) {
+    pub(super) fn adopt(&mut self, now_ns: u64, map: Map, rtt: Rtt, options: &Options) {
         for (core, entry) in map.cores.iter().enumerate() {
             let address = SocketAddr::new(self.base.ip(), entry.port);
             match self.lanes.get_mut(core) {
-                Some(lane) => lane.address = address,
+                Some(lane) => (lane.address, lane.fallback) = (address, address),
                 None => self.lanes.push(Lane::new(address, rtt, options)),
             }
         }
         self.ids.set_window(map.facts.ids_window);
-        self.map = Some(map);
+        let old = self.map.replace(map);
+        let seed = |map: &Map| map.facts.hash_seed;
+        let is_same_server = old.as_ref().map(seed) == self.map.as_ref().map(seed);
+        if options.follow_interfaces {
+            self.plan_paths(is_same_server, now_ns);
+        }
     }
 
     /// Counts another datagram of a lane.

@@ -58,6 +58,11 @@ pub(super) struct Slot {
     /// End of its time in the wheel, or of its wait for more requests.
     pub(super) due_at: u64,
     pub(super) deadline_at: u64,
+    /// Number of requests that it was opened for, and sum of the times at which they were submitted; `timed`
+    /// of them are in that sum.
+    pub(super) chosen: u16,
+    pub(super) timed: u16,
+    pub(super) submitted_ns: u64,
     next: u16,
     previous: u16,
 }
@@ -127,6 +132,9 @@ impl Slots {
             sent_at: 0,
             due_at: 0,
             deadline_at: 0,
+            chosen: 0,
+            timed: 0,
+            submitted_ns: 0,
             next: NONE,
             previous: NONE,
         };
@@ -211,6 +219,7 @@ impl Slots {
         slot.reply_bytes = Header::BYTES as f32;
         slot.writes = false;
         slot.has_ids = false;
+        (slot.chosen, slot.timed, slot.submitted_ns) = (0, 0, 0);
     }
 
     /// Frees a datagram that is in no list.

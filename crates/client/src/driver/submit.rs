@@ -1,6 +1,6 @@
 //! Selects server, core and datagram of a request.
 
-use super::map::Map;
+use super::directory::map::Map;
 use super::server::Health;
 use super::slots::{NONE, State};
 use super::{Driver, Place};
@@ -143,11 +143,15 @@ impl Driver {
         }
         if index == NONE {
             index = self.open(now_ns, place, (shared, partition), wait_ns)?;
+            self.slots.get_mut(index).chosen = batch;
             if self.slots.append(index, request, entry).is_err() {
                 // Impossible: an empty datagram accepts any request within its limit.
                 return Err(SubmitError::TooLong);
             }
         }
+        let slot = self.slots.get_mut(index);
+        slot.timed += 1;
+        slot.submitted_ns = slot.submitted_ns.wrapping_add(now_ns);
         let lane = &mut self.servers[usize::from(place.server)].lanes[usize::from(place.core)];
         self.gathering.count(now_ns, &mut lane.seen);
         let may_leave = !self.corked || self.gathering.is_fixed();

@@ -1,5 +1,6 @@
 //! Sends datagrams as far as windows allow.
 
+use super::directory::paths::BASE;
 use super::slots::{NONE, State};
 use super::{Driver, Place};
 use crate::counters::BATCH_SIZES_MAX;
@@ -106,8 +107,16 @@ impl Driver {
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
         let server = &mut self.servers[usize::from(place.server)];
-        let lane = &mut server.lanes[usize::from(place.core)];
         let slot = self.slots.get(index);
+        // The server knows numbered requests by the address that they come from, which may depend on the one
+        // that they go to: a resent one must not come from another.
+        let lane = &server.lanes[usize::from(place.core)];
+        let (address, interface) = match slot.has_ids {
+            true => (lane.fallback, BASE),
+            false => (lane.address, lane.interface),
+        };
+        let cookie = server.cookie(interface);
+        let lane = &mut server.lanes[usize::from(place.core)];
         let attempts = slot.attempts.saturating_add(1);
         let header = Header {
             writes: slot.writes,
@@ -118,11 +127,11 @@ impl Driver {
             sequence: slot.sequence,
             client: self.client,
             echo: slot.nonce << 8 | u64::from(attempts),
-            cookie: server.cookie,
+            cookie,
             ..Header::REQUESTS
         };
         header.write(self.slots.bytes_mut(index));
-        if !send(lane.address, self.slots.bytes(index)) {
+        if !send(address, self.slots.bytes(index)) {
             return false;
         }
         self.slots.unlink(&mut lane.queue, index);
@@ -133,6 +142,13 @@ impl Driver {
         self.counters.sent += 1;
         if slot.attempts == 0 {
             self.counters.batch_sizes[usize::from(slot.count).min(BATCH_SIZES_MAX)] += 1;
+            // Requests that came from another datagram have waited there, too.
+            if slot.timed == slot.count {
+                let waited_ns = now_ns.wrapping_mul(u64::from(slot.timed)).wrapping_sub(slot.submitted_ns);
+                self.counters.gathered_requests += u64::from(slot.timed);
+                self.counters.gathering_ns += waited_ns;
+                self.counters.chosen_sizes[usize::from(slot.chosen).min(BATCH_SIZES_MAX)] += 1;
+            }
         } else {
             self.counters.resent += 1;
         }

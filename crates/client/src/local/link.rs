@@ -115,7 +115,11 @@ impl LocalLink {
                 _ => others.keep(&ended),
             };
             match self.poll(self.now_ns(), &mut take) {
-                Ok(0) => self.wait(u64::MAX)?,
+                Ok(0) => {
+                    if let Err(error) = self.wait(u64::MAX) {
+                        break Err(error.into());
+                    }
+                }
                 Ok(_) => {}
                 Err(error) => break Err(error.into()),
             }

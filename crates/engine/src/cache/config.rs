@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::access::Access;
+use crate::cache::nodes::WorkerNodes;
 use crate::limits::PARTITION_BYTES_MAX;
 use crate::partition::Semantics;
 use crate::partition::eviction::Eviction;
@@ -64,6 +65,8 @@ pub struct Config {
     /// Delimiter that ends the namespace at the start of a key:
     /// [`crate::Worker::invalidate_namespace`].
     pub namespace_delimiter: Option<u8>,
+    /// NUMA nodes of the workers, if partitions are to be in the memory of their owners' nodes.
+    pub nodes: Option<Arc<WorkerNodes>>,
     /// For simulations; excludes images and stores.
     pub simulated: Option<Simulated>,
 }
@@ -86,6 +89,7 @@ impl Default for Config {
             readers: false,
             partition_bytes_max: PARTITION_BYTES_MAX,
             namespace_delimiter: None,
+            nodes: None,
             simulated: None,
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod footprint;
 pub(crate) mod layout;
+pub(crate) mod nodes;
 mod readers;
 mod routes;
 pub(crate) mod stats;
@@ -16,21 +17,22 @@ use micanite_memory::Pages;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
+use crate::access::Epochs;
 use crate::access::delegate::Mailboxes;
 use crate::access::lock::Queue;
-use crate::access::{Access, Epochs, Route};
 use crate::cache::config::Config;
 use crate::cache::error::CreateError;
 use crate::cache::layout::Layout;
+use crate::cache::nodes::Bound;
 use crate::cache::stats::Stats;
 use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
 use crate::index::tags::Level;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
-use crate::partition::Partition;
 use crate::partition::chunks::Chunks;
 use crate::partition::item::ItemInfo;
 use crate::partition::listener::EvictionListener;
+use crate::partition::{Partition, PartitionLayout};
 
 pub use routes::RouteError;
 
@@ -48,6 +50,8 @@ pub struct Cache {
     image_lock: Option<micanite_memory::hold::Hold>,
     /// Descriptors of the partitions for other processes, if these may read them.
     readers: Box<[OwnedFd]>,
+    /// Partitions that were bound to NUMA nodes.
+    bound: Bound,
     /// Worker handles that are free.
     pub(crate) handles_free: Box<[AtomicBool]>,
     /// Workers that have ended and were not started again: they do not answer.
@@ -112,7 +116,8 @@ impl Cache {
             cache.readers = readers.into();
             return Ok(cache);
         }
-        let partitions: Result<_, _> = layouts.map(Partition::new).collect();
+        let make = |layout: PartitionLayout| config.on_nodes_of(layout.number, || Partition::new(layout));
+        let partitions: Result<_, _> = layouts.map(make).collect();
         Ok(Self::of(partitions.map_err(cannot_map)?, layout, config))
     }
 
@@ -159,9 +164,7 @@ impl Cache {
         let eviction_listener = Arc::new(EvictionListener::default());
         for (number, partition) in partitions.iter_mut().enumerate() {
             partition.eviction_listener = Arc::clone(&eviction_listener);
-            let owner = number % workers;
-            let access = if workers == 1 { Access::Erew } else { config.access };
-            partition.route.set(Route { access, owner });
+            partition.route.set(config.first_route(number));
         }
         // Prefetching loads these once for all keys.
         let shared = |of: &Partition| (of.layout.index(), of.layout.secret, of.moves_on_get);
@@ -174,6 +177,7 @@ impl Cache {
             image_state: ImageState::None,
             image_lock: None,
             readers: Box::default(),
+            bound: config.bind_all(&partitions),
             handles_free: (0..workers).map(|_| AtomicBool::new(true)).collect(),
             ended: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             epochs: Epochs::new(workers),

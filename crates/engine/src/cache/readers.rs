@@ -25,7 +25,8 @@ pub(super) fn partitions(
     layouts: impl Iterator<Item = PartitionLayout>,
 ) -> io::Result<Vec<(Partition, OwnedFd)>> {
     let make = |layout: PartitionLayout| {
-        let (region, descriptor) = Region::readable(layout.region_words as usize * 8)?;
+        let bytes = layout.region_words as usize * 8;
+        let (region, descriptor) = config.on_nodes_of(layout.number, || Region::readable(bytes))?;
         let partition = Partition::of(region, layout);
         partition.set(Field::Eviction, config.eviction.number());
         partition.format();

@@ -205,7 +205,7 @@ fn create(
     let mut partitions = Vec::new();
     // The first one last: it marks the image as existing.
     for number in (0..layout.partitions).rev() {
-        let region = source.map_new(number, layout.partition_bytes);
+        let region = config.on_nodes_of(number, || source.map_new(number, layout.partition_bytes));
         let region = region.map_err(|error| {
             source.remove(layout.partitions);
             partitions.clear(); // whose space is free then

@@ -45,6 +45,7 @@ impl Cache {
             seed: self.seed(),
             image: Some(directory.to_owned()),
             maps: None,
+            nodes: None,
             ..self.config().clone()
         };
         let refused = |error: crate::CreateError| {

@@ -31,6 +31,8 @@ pub struct Facts {
     pub iommu_groups: usize,
     /// VFIO may do without an IOMMU; `None`: VFIO is not loaded.
     pub vfio_without_iommu: Option<bool>,
+    /// Answer of a running server: where the memory of its partitions is. None on one NUMA node.
+    pub memory_by_node: Option<Result<String, String>>,
     /// The interfaces that were asked for.
     pub interfaces: Vec<Interface>,
 }

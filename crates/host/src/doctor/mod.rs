@@ -24,7 +24,7 @@ mod tests;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use micanite_control::log;
+use micanite_control::{Request, log};
 
 pub use options::DoctorOptions;
 
@@ -35,16 +35,20 @@ const EXIT_NO_PORT: u8 = 1;
 /// The command line is wrong, or there is no such interface.
 const EXIT_DOCTOR_USAGE: u8 = 64;
 
-/// Prints the report. 0: a port works; 1: none does yet; 2: usage.
-pub fn doctor(options: &DoctorOptions) -> ExitCode {
-    let facts = match check_interfaces(&options.interfaces).and_then(|()| gather::facts(&options.interfaces))
-    {
-        Ok(facts) => facts,
-        Err(reason) => {
-            log!("{reason}");
-            return ExitCode::from(EXIT_DOCTOR_USAGE);
-        }
-    };
+/// Prints the report. `ask` sends a request to a server, if one runs. 0: a port works; 1: none does yet; 2:
+/// usage.
+pub fn doctor(options: &DoctorOptions, ask: impl Fn(Request) -> Result<String, String>) -> ExitCode {
+    let mut facts =
+        match check_interfaces(&options.interfaces).and_then(|()| gather::facts(&options.interfaces)) {
+            Ok(facts) => facts,
+            Err(reason) => {
+                log!("{reason}");
+                return ExitCode::from(EXIT_DOCTOR_USAGE);
+            }
+        };
+    if facts.cpus.nodes.len() > 1 {
+        facts.memory_by_node = Some(ask(Request::Numa));
+    }
     let report = judge::judge(&facts);
     let text = match options.json {
         true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",

@@ -3,34 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+pub use micanite_control::nodes::parse_list;
+
 /// A set of CPU numbers.
 pub type Cpus = BTreeSet<usize>;
 
-/// Higher numbers are no CPUs: a range to them would fill memory.
-const CPU_MAX: usize = 65_535;
 /// Bits of a mask between two commas.
 const WORD_BITS: usize = 32;
-
-/// Reads a list such as `0-3,8`, in the order in which it names them.
-pub fn parse_list(text: &str) -> Result<Vec<usize>, String> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last {
-            return Err(format!("'{part}' counts down"));
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
-}
-
-fn number(word: &str) -> Result<usize, String> {
-    match word.trim().parse() {
-        Ok(cpu) if cpu <= CPU_MAX => Ok(cpu),
-        _ => Err(format!("'{word}' is no CPU number")),
-    }
-}
 
 /// Writes numbers as a list, runs of them as ranges.
 pub fn list<'a>(numbers: impl IntoIterator<Item = &'a usize>) -> String {

@@ -23,6 +23,7 @@ mod layout;
 mod options;
 mod plan;
 mod print;
+mod recipe;
 mod server;
 mod share;
 mod steps;
@@ -33,12 +34,15 @@ mod undo;
 use std::process::ExitCode;
 
 use micanite_control::{Request, log};
+use micanite_net::xdp::Interface;
 
 use crate::machine::cpus::Cpus;
-use crate::machine::facts::MachineFacts;
+use crate::machine::facts::{InterfaceFacts, MachineFacts};
 use crate::machine::{Machine, ethtool};
 pub use options::NicOptions;
 use options::{Asked, Worker, Workers};
+use recipe::Addressed;
+use share::{Place, Shares};
 
 /// Some step was refused, or there is no such interface.
 const EXIT_REFUSED: u8 = 1;
@@ -56,9 +60,9 @@ pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>
         }
         Ok(asked) => match asked {
             Asked::Undo { interface, rules } => undo::undo(&machine, interface, rules),
-            Asked::SetUp(Workers::Known(workers)) => set_up(&machine, options, workers),
+            Asked::SetUp(Workers::Known(workers)) => set_up(&machine, options, (workers, Vec::new())),
             Asked::SetUp(Workers::OfServer(cpus)) => {
-                server::workers(ask, cpus.as_deref()).and_then(|workers| set_up(&machine, options, workers))
+                server::workers(ask, cpus.as_deref()).and_then(|found| set_up(&machine, options, found))
             }
         },
     };
@@ -82,8 +86,12 @@ fn spare(known: &MachineFacts, workers: &[Worker], xdp: bool) -> Cpus {
 }
 
 /// Plans for each interface, and prints the plan or follows it. Returns how many steps were
-/// refused.
-fn set_up(machine: &Machine, options: &NicOptions, mut workers: Vec<Worker>) -> Result<usize, String> {
+/// refused. `places` are those of the workers, if a server has them at several interfaces.
+fn set_up(
+    machine: &Machine,
+    options: &NicOptions,
+    (mut workers, places): (Vec<Worker>, Vec<Place>),
+) -> Result<usize, String> {
     ethtool::check()?;
     let known = machine.facts()?;
     for worker in &mut workers {
@@ -95,15 +103,18 @@ fn set_up(machine: &Machine, options: &NicOptions, mut workers: Vec<Worker>) -> 
     // All of them are looked at before the first is changed.
     let interfaces =
         options.interfaces.iter().map(|name| machine.interface(name)).collect::<Result<Vec<_>, _>>()?;
-    let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
-    let shares = share::share(&workers, &nodes);
+    let shares = shares(options, &workers, &places, &interfaces)?;
     let spare = spare(&known, &workers, options.xdp);
     match options.apply {
         true => print::warnings(&known),
         false => print::introduction(&known),
     }
+    if options.interfaces.len() > 1 && !options.apply {
+        recipe::print(options, &workers, &shares, !places.is_empty());
+        recipe::networks(&addressed(options));
+    }
     let mut refused = 0;
-    for (facts, workers) in interfaces.into_iter().zip(&shares) {
+    for (facts, workers) in interfaces.into_iter().zip(&shares.of) {
         let request = plan::Request { workers, spare: &spare, machine: &known };
         if options.apply {
             refused += apply::apply(machine, facts, &request)?;
@@ -112,4 +123,35 @@ fn set_up(machine: &Machine, options: &NicOptions, mut workers: Vec<Worker>) -> 
         }
     }
     Ok(refused)
+}
+
+/// The workers of each interface: as the server has them, if it has them at several.
+fn shares(
+    options: &NicOptions,
+    workers: &[Worker],
+    places: &[Place],
+    interfaces: &[InterfaceFacts],
+) -> Result<Shares, String> {
+    if places.is_empty() {
+        let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
+        return Ok(share::share(workers, &nodes));
+    }
+    let known = addressed(options);
+    let known: Vec<_> = known
+        .iter()
+        .map(|(name, addresses)| (*name, addresses.iter().map(|(ip, _)| *ip).collect()))
+        .collect();
+    let shares = share::of_server(workers, places, &known);
+    if shares.of.iter().all(Vec::is_empty) {
+        let mut names: Vec<_> = places.iter().map(|place| &*place.name).collect();
+        names.dedup();
+        return Err(format!("the server has no worker there, but at {}", names.join(", ")));
+    }
+    Ok(shares)
+}
+
+/// The interfaces with their addresses.
+fn addressed(options: &NicOptions) -> Vec<Addressed<'_>> {
+    let of = |name: &str| Interface::find(name).map_or_else(|_| Vec::new(), |found| found.addresses);
+    options.interfaces.iter().map(|name| (name.as_str(), of(name))).collect()
 }

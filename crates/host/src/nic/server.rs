@@ -7,19 +7,21 @@ use std::path::Path;
 use micanite_control::Request;
 
 use super::options::Worker;
+use super::share::Place;
 use crate::machine::cpus;
 
 /// Beginning of the names of worker threads; their number follows.
 const THREAD_PREFIX: &str = "worker-";
-/// Heading of the ports in the answer to `directory`.
+/// Beginning of the heading of the ports in the answer to `directory`. The interface follows, if there are
+/// several.
 const PORTS_HEADING: &str = "core UDP port node";
 
-/// The workers of a server. `ask` sends it a request; `chosen` are CPUs to take instead of those
-/// that its threads are kept on.
+/// The workers of a server, and their places if it has them at several interfaces. `ask` sends it a
+/// request; `chosen` are CPUs to take instead of those that its threads are kept on.
 pub fn workers(
     ask: impl Fn(Request) -> Result<String, String>,
     chosen: Option<&[usize]>,
-) -> Result<Vec<Worker>, String> {
+) -> Result<(Vec<Worker>, Vec<Place>), String> {
     let directory = ask(Request::Directory)
         .map_err(|reason| format!("{reason}\nwithout a server, give --native and --cores"))?;
     let ports = ports(&directory)?;
@@ -38,18 +40,31 @@ pub fn workers(
              server no more threads than CPUs, or name CPUs with --cpus"
         )),
     });
-    workers.collect()
+    Ok((workers.collect::<Result<_, _>>()?, places(&directory)))
+}
+
+/// The rows of the ports in the answer to `directory`.
+fn rows(text: &str) -> impl Iterator<Item = &str> {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut lines = text.lines();
+    lines.find(|line| words(line).starts_with(PORTS_HEADING));
+    lines.take_while(|line| !line.trim().is_empty())
+}
+
+/// The place of each worker, from the answer to `directory`: a name, and addresses in brackets.
+fn places(text: &str) -> Vec<Place> {
+    let place = |row: &str| {
+        let (head, addresses) = row.trim_end().strip_suffix(')')?.split_once('(')?;
+        let addresses = addresses.split(", ").map(str::parse).collect::<Result<_, _>>().ok()?;
+        let name = head.split_whitespace().nth(3)?.to_owned();
+        Some(Place { name, addresses })
+    };
+    rows(text).map(place).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Worker and port, from the answer to `directory`.
 pub fn ports(text: &str) -> Result<Vec<(usize, u16)>, String> {
-    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let rows = text
-        .lines()
-        .skip_while(|line| words(line) != PORTS_HEADING)
-        .skip(1)
-        .take_while(|line| !line.trim().is_empty());
-    let ports: Option<Vec<_>> = rows
+    let ports: Option<Vec<_>> = rows(text)
         .map(|row| {
             let mut words = row.split_whitespace();
             Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
@@ -103,13 +118,26 @@ mod tests {
     }
 
     #[test]
+    fn places_come_from_the_directory() {
+        let text = "     core  UDP port  node  interface\n\
+            \x20       0      9000     0  xdp:eth0 (10.0.0.2, fd00::2)\n\
+            \x20       1      9001     0  10.0.1.2 (10.0.1.2)\n\n";
+        let found = places(text);
+        assert_eq!((&*found[0].name, found[0].addresses.len()), ("xdp:eth0", 2));
+        assert_eq!((&*found[1].name, found[1].addresses.len()), ("10.0.1.2", 1));
+        assert_eq!(ports(text), Ok(vec![(0, 9000), (1, 9001)]));
+        assert_eq!(places(DIRECTORY), []);
+    }
+
+    #[test]
     fn workers_have_the_cpus_that_are_chosen_or_that_their_threads_are_kept_on() {
         let ask = |request| match request {
             Request::Directory => Ok(DIRECTORY.into()),
             Request::Stats => Ok(format!("STAT pid {}\n", std::process::id())),
             _ => Err("not asked".into()),
         };
-        let chosen = workers(ask, Some(&[3, 5])).unwrap();
+        let (chosen, places) = workers(ask, Some(&[3, 5])).unwrap();
+        assert_eq!(places, []);
         let found: Vec<_> = chosen.iter().map(|w| (w.number, w.port, w.cpu)).collect();
         assert_eq!(found, [(0, 9000, 3), (1, 9007, 5)]);
         assert!(workers(ask, Some(&[3])).unwrap_err().contains("worker 1"));

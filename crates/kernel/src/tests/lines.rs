@@ -41,7 +41,7 @@ fn passed_lines_are_counted_by_reason() {
     let lines = [
         "get k\r\n",
         &many,
-        &format!("get none {}\r\n", "k".repeat(65)),
+        &format!("get none {}\r\n", "k".repeat(251)),
         "set a 0 0 1\r\nx\r\n",
         "get a\tb\r\n",
         "get \r\n",

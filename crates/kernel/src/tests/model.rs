@@ -9,10 +9,11 @@ use micanite_wire::memcache::udp::Frame;
 
 use super::fixture::{Fixture, Style, checksum, datagram_in};
 
-/// Longest key that the program hashes, and maximum number of words in a line.
-const KEY_BYTES_MAX: usize = 64;
+/// Longest key of the protocol, and maximum number of words in a line.
+const KEY_BYTES_MAX: usize = 250;
 const WORDS_MAX: usize = 64;
 const REPLY_BYTES_MAX: usize = 1400;
+const PAYLOAD_BYTES_MAX: usize = 1472;
 const MTU: usize = 1500;
 
 /// Returns the complete reply to a frame; `None` if it is passed on. `given`: keys whose CAS value
@@ -114,6 +115,9 @@ fn answer(
     payload: &[u8],
     bytes_max: usize,
 ) -> Option<Vec<u8>> {
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        return None;
+    }
     let (frame, line) = Frame::of_request(payload).ok()?;
     let step = Parser::default().step(line, false);
     let Step::Command { command: Command::Get { keys, cas }, line_bytes } = step else {

@@ -157,7 +157,7 @@ fn a_full_datagram_of_requests_is_answered() {
 
 fn full_datagrams(mut fixture: Fixture) {
     let header = header(fixture.cookie(CLIENT, SERVER));
-    for key_bytes in [1, 8, 9, 16, 33, 64] {
+    for key_bytes in [1, 8, 9, 16, 33, 64, 65, 128, 200, 250] {
         let count = (PAYLOAD_BYTES - 40) / (24 + usize::next_multiple_of(key_bytes, 8));
         let key = |number: usize| {
             let mut key = vec![b'k'; key_bytes];

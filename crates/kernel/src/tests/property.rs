@@ -27,12 +27,14 @@ enum Damage {
     Checksum(u16),
 }
 
-const KEYS: usize = 12;
+const KEYS: usize = 19;
+/// Longest line: some datagrams are longer than the program takes.
+const LINE_BYTES_MAX: usize = 1600;
 
 /// Returns keys of many lengths that share a prefix.
 fn key(number: usize) -> String {
-    let length = [1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 64, 65][number];
-    "kKkKkKkK".repeat(9)[..length].to_owned()
+    let length = [1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 64, 65, 97, 128, 129, 144, 240, 241, 250][number];
+    "kKkKkKkK".repeat(32)[..length].to_owned()
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -61,7 +63,12 @@ fn line() -> impl Strategy<Value = String> {
         4 => prop::collection::vec(word.clone(), 1..3),
         1 => prop::collection::vec(word, 0..70),
     ];
-    (verb, words, end).prop_map(|(verb, words, end)| format!("{verb} {}{end}", words.join(" ")))
+    (verb, words, end).prop_map(|(verb, words, end)| {
+        let mut line = format!("{verb} {}", words.join(" "));
+        // The kernel runs programs on frames of one page.
+        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+        line + end
+    })
 }
 
 fn addresses() -> impl Strategy<Value = (&'static str, &'static str)> {

@@ -2,9 +2,10 @@
 //! and memcached: one server core, one client core, the same client, in turns.
 
 mod document;
-mod execution;
 mod latency;
 mod parts;
+mod samples;
+pub(crate) mod sections;
 mod servers;
 mod sides;
 mod stage;
@@ -16,7 +17,6 @@ use clap::Args;
 
 use crate::harness::namespace;
 use crate::harness::peers::{self, Binaries};
-use crate::results::measurement::folder;
 use crate::{Common, Result};
 use servers::{Medium, Program, Server};
 use stage::Stage;
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Items
     #[arg(long, default_value_t = 1 << 24)]
     pub items: u64,
-    /// Write the tables and figures of the run into this document, too
+    /// Write the tables of the run into this document, too
     #[arg(long)]
     pub document: Option<PathBuf>,
 }
@@ -61,11 +61,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     drop(servers);
     report.finish()?;
-    for (name, svg) in document::figures(report.records()) {
-        let path = folder().join(format!("bench-bypass-{name}.svg"));
-        std::fs::write(&path, svg)?;
-        println!("written: {}", path.display());
-    }
     if let Some(path) = &options.document {
         document::write(path, &report)?;
     }
@@ -83,16 +78,14 @@ struct Servers {
 }
 
 impl Servers {
-    /// Starts and fills them.
+    /// Starts and fills those that a wanted case needs.
     fn start(options: &Options, cpu: usize, has_network: bool, has_dpdk: bool) -> Result<Self> {
         let mut servers = Self { all: Vec::new(), xdp: None, memif: None, kernel: None };
-        let (ours, echo) = (
-            Program::Bypass(&options.binaries.server),
-            Program::Stage { stage: Stage::Echo, timed: false, items: 0 },
-        );
-        let mut start = |medium, programs: [Program<'_>; 2]| -> Result<_> {
+        let (ours, echo) =
+            (Program::Bypass(&options.binaries.server), Program::Stage { stage: Stage::Echo, items: 0 });
+        let mut start = |medium, programs: [Program<'_>; 2], needs_peer: bool| -> Result<_> {
             let mut pair = [0; 2];
-            for (place, program) in pair.iter_mut().zip(programs) {
+            for (place, program) in pair.iter_mut().zip(programs).take(1 + usize::from(needs_peer)) {
                 *place = servers.all.len();
                 let number = servers.all.len() as u8 + 1;
                 let mut server = Server::start(number, medium, program, cpu)?;
@@ -102,14 +95,27 @@ impl Servers {
             }
             Ok(Some(pair))
         };
-        if has_network {
-            let memcached = &peers::memcacheds(&options.binaries.memcached)?[0];
-            let kernel = [Program::Kernel(&options.binaries.server), Program::Memcached(memcached)];
-            servers.kernel = start(Medium::Veth, kernel)?;
-            servers.xdp = start(Medium::Veth, [ours, echo])?;
+        let needs = |port: &str| {
+            let is_single = throughput::is_wanted(options, port);
+            (
+                is_single,
+                is_single || throughput::has_batches(options, port) || latency::is_wanted(options, port),
+            )
+        };
+        let is_beside_others = ["xdp", "memif"].map(|port| needs(port).0).contains(&true);
+        if has_network && (is_beside_others || needs("kernel-udp").1) {
+            let binary = match is_beside_others {
+                true => peers::memcacheds(&options.binaries.memcached)?.swap_remove(0),
+                false => PathBuf::new(),
+            };
+            let kernel = [Program::Kernel(&options.binaries.server), Program::Memcached(&binary)];
+            servers.kernel = start(Medium::Veth, kernel, is_beside_others)?;
         }
-        if has_dpdk {
-            servers.memif = start(Medium::Memif, [ours, echo])?;
+        if let (true, (is_single, true)) = (has_network, needs("xdp")) {
+            servers.xdp = start(Medium::Veth, [ours, echo], is_single)?;
+        }
+        if let (true, (is_single, true)) = (has_dpdk, needs("memif")) {
+            servers.memif = start(Medium::Memif, [ours, echo], is_single)?;
         }
         Ok(servers)
     }

@@ -39,8 +39,8 @@ pub(super) enum Program<'a> {
     Bypass(&'a Path),
     /// Micanite with a UDP socket of the kernel's.
     Kernel(&'a Path),
-    /// A server that does only the first stages, with a clock or without, and has this many items.
-    Stage { stage: Stage, timed: bool, items: u64 },
+    /// The bare echo, or the server's loop with this many items.
+    Stage { stage: Stage, items: u64 },
     /// memcached over UDP.
     Memcached(&'a Path),
 }
@@ -80,7 +80,7 @@ impl Server {
             }
         };
         let (port, mut load) = open(&way, medium, number)?;
-        let executes = !matches!(program, Program::Stage { stage, .. } if !stage.executes());
+        let executes = !matches!(program, Program::Stage { stage: Stage::Echo, .. });
         let mut name = name.to_owned();
         if protocol == Protocol::Memcached {
             let tcp = (way.server.1.ip(), TCP_PORT).into();
@@ -90,16 +90,7 @@ impl Server {
             let patience = Duration::from_millis(100);
             process.wait_until(PATIENCE, || terms(&mut *load, executes, patience))?;
         }
-        Ok(Self {
-            name,
-            echoes: matches!(program, Program::Stage { stage, .. } if stage != Stage::All),
-            executes,
-            protocol,
-            way,
-            process,
-            load,
-            _port: port,
-        })
+        Ok(Self { name, echoes: !executes, executes, protocol, way, process, load, _port: port })
     }
 
     fn tcp(&self) -> SocketAddr {
@@ -177,11 +168,10 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
             let kernel = ["--native", &native, "--native-gro", "off"];
             (binary.into(), [&serve[..], &at, &kernel].concat())
         }
-        Program::Stage { stage, timed, items } => {
+        Program::Stage { stage, items } => {
             count = items.to_string();
             let always = ["stage", "--stage", stage.name(), "--items", &count];
-            let timed: &[&str] = if timed { &["--timed"] } else { &[] };
-            let all = [&always[..], &bypass, timed].concat();
+            let all = [&always[..], &bypass].concat();
             (std::env::current_exe()?.into(), all)
         }
         Program::Memcached(binary) => {
@@ -233,4 +223,26 @@ fn open(way: &Way, medium: Medium, number: u8) -> Result<(Bypass, Box<dyn Load>)
         BypassQueue::Dpdk(queue) => Box::new(Generator::new(Frames::new(queue, *way)?)),
     };
     Ok((bypass, load))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// The bare echo once refused an option that had been renamed.
+    #[test]
+    fn the_servers_of_the_benchmark_take_their_options() {
+        let way = namespace::way(3);
+        let media: &[Medium] =
+            if cfg!(feature = "dpdk") { &[Medium::Veth, Medium::Memif] } else { &[Medium::Veth] };
+        for medium in media {
+            for stage in [Stage::Echo, Stage::Server] {
+                let words = command(&way, *medium, Program::Stage { stage, items: 5 }).unwrap();
+                let parsed = crate::CommandLine::try_parse_from(words);
+                assert!(parsed.is_ok(), "{medium:?}, {stage:?}: {:?}", parsed.err());
+            }
+        }
+    }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::servers::Server;
 use crate::Result;
-use crate::generator::load::Tally;
 use crate::generator::packets::Packets;
+use crate::generator::tally::Tally;
+use crate::harness::energy::Meters;
 use crate::harness::system;
 
 /// Datagrams in flight: what the rings of either medium hold without losses.
@@ -19,11 +20,22 @@ pub(super) struct Side {
     /// Requests of each round per second, and per second that one of the CPUs was busy.
     pub per_second: Vec<f64>,
     pub per_cpu_second: Vec<f64>,
+    /// Gigabits per second of its requests and of its replies, on an Ethernet.
+    pub gigabits: [Vec<f64>; 2],
+    /// Energy of a million requests, if there are meters.
+    pub joules: Vec<f64>,
 }
 
 impl Side {
     pub fn new(server: usize, requests: Packets) -> Self {
-        Self { server, requests, per_second: Vec::new(), per_cpu_second: Vec::new() }
+        Self {
+            server,
+            requests,
+            per_second: Vec::new(),
+            per_cpu_second: Vec::new(),
+            gigabits: [Vec::new(), Vec::new()],
+            joules: Vec::new(),
+        }
     }
 
     /// A slice of a closed loop.
@@ -55,11 +67,17 @@ impl Side {
 
     fn measure(&mut self, server: &mut Server, duration: Duration, cpus: &[usize]) -> Result<()> {
         self.warm_up(server, duration / 8)?;
-        let before_s = system::busy_s(cpus)?;
+        let meters = Meters::of_machine();
+        let (before_s, energy) = (system::busy_s(cpus)?, meters.read());
         let tally = self.closed(server, duration)?;
+        let joules = meters.joules_since(energy.as_ref());
         let busy_s = system::busy_s(cpus)? - before_s;
         self.per_second.push(tally.per_second());
         self.per_cpu_second.push(tally.succeeded as f64 / busy_s);
+        for (all, gigabits) in self.gigabits.iter_mut().zip(tally.gigabits(&self.requests)) {
+            all.push(gigabits);
+        }
+        self.joules.extend(joules.map(|joules| joules / (tally.succeeded as f64 / 1e6)));
         Ok(())
     }
 }

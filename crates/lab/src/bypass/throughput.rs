@@ -15,13 +15,68 @@ pub(super) const SEED: u64 = 61;
 const METRIC: &str = "throughput_ops";
 /// Requests of a datagram; 0 = as many as fit.
 const BATCHES: [usize; 5] = [1, 4, 8, 16, 0];
+const FEW_BATCHES: [usize; 2] = [1, 4];
+const GET_PERCENTS: [u64; 2] = [95, 50];
+
+/// Loads with several requests per datagram over a port.
+struct Sweep {
+    port: &'static str,
+    popularity: Popularity,
+    get_percent: u64,
+    batches: &'static [usize],
+}
+
+const SWEEPS: [Sweep; 5] = {
+    const UNIFORM: Popularity = Popularity::Uniform;
+    const ZIPF: Popularity = Popularity::Zipf(0.99);
+    const fn sweep(port: &'static str, popularity: Popularity, get_percent: u64) -> Sweep {
+        let batches: &[usize] = match popularity {
+            UNIFORM => &BATCHES,
+            _ => &FEW_BATCHES,
+        };
+        Sweep { port, popularity, get_percent, batches }
+    }
+    [
+        sweep("memif", UNIFORM, 95),
+        sweep("memif", UNIFORM, 50),
+        sweep("memif", ZIPF, 95),
+        sweep("memif", ZIPF, 50),
+        sweep("xdp", UNIFORM, 95),
+    ]
+};
+
+impl Sweep {
+    fn name(&self) -> String {
+        let law = match self.popularity {
+            Popularity::Uniform => "tiny",
+            _ => "zipf",
+        };
+        format!("{}/{law}/{}/batches", self.port, self.get_percent)
+    }
+}
+
+fn single_name(port: &str, get_percent: u64) -> String {
+    format!("{port}/tiny/{get_percent}")
+}
+
+/// Tells whether a port is wanted beside its echo and others.
+pub(super) fn is_wanted(options: &Options, port: &str) -> bool {
+    GET_PERCENTS.iter().any(|get_percent| options.common.wants(&single_name(port, *get_percent)))
+}
+
+/// Tells whether more requests per datagram are wanted over a port.
+pub(super) fn has_batches(options: &Options, port: &str) -> bool {
+    SWEEPS.iter().any(|sweep| sweep.port == port && options.common.wants(&sweep.name()))
+}
 
 pub(super) fn run(options: &Options, servers: &mut Servers, cpus: &[usize], report: &mut Measurement) {
-    for get_percent in [95, 50] {
+    for get_percent in GET_PERCENTS {
         // A failure keeps the measurements before it.
         let done = single(options, servers, get_percent, cpus, report);
         report.part(done);
-        let done = batches(options, servers, get_percent, cpus, report);
+    }
+    for sweep in SWEEPS {
+        let done = batches(options, servers, &sweep, cpus, report);
         report.part(done);
     }
 }
@@ -57,9 +112,8 @@ fn single(
     report: &mut Measurement,
 ) -> Result<()> {
     let cases = [("xdp", servers.xdp), ("memif", servers.memif)];
-    let name = |port: &str| format!("{port}/tiny/{get_percent}");
     let cases = cases.map(|(port, places)| {
-        let case = name(port);
+        let case = single_name(port, get_percent);
         places.filter(|_| options.common.wants(&case)).map(|places| (case, places))
     });
     let wanted: Vec<_> = cases.into_iter().flatten().collect();
@@ -99,34 +153,42 @@ fn single(
     Ok(())
 }
 
-/// Measures more requests per datagram, over shared memory.
+/// Measures more requests per datagram.
 fn batches(
     options: &Options,
     servers: &mut Servers,
-    get_percent: u64,
+    sweep: &Sweep,
     cpus: &[usize],
     report: &mut Measurement,
 ) -> Result<()> {
-    let case = format!("memif/tiny/{get_percent}/batches");
-    let Some([ours, _]) = servers.memif.filter(|_| options.common.wants(&case)) else {
+    let case = sweep.name();
+    let places = if sweep.port == "xdp" { servers.xdp } else { servers.memif };
+    let Some([ours, _]) = places.filter(|_| options.common.wants(&case)) else {
         return Ok(());
     };
     let mut sides = Vec::new();
-    for batch in BATCHES {
-        sides.push(side(options, servers, ours, &shape(get_percent, batch))?);
+    for batch in sweep.batches {
+        let shape = Shape { popularity: sweep.popularity, ..shape(sweep.get_percent, *batch) };
+        sides.push(side(options, servers, ours, &shape)?);
     }
     measure(&case, &mut servers.all, &mut sides, rounds(options), cpus)?;
-    let [one, four, more @ ..] = &sides[..] else {
-        return Err("there are five".into());
+    let [one, four, ..] = &sides[..] else {
+        return Err("there are two at least".into());
     };
-    let mut record = |side: &Side, peer: &str, beside: &Side| {
+    for (number, side) in sides.iter().enumerate() {
         let name = format!("{case}/{}", side.requests.batch());
         let metric = (name.as_str(), METRIC, "requests/s");
-        report.beside(metric, &side.per_second, peer, &beside.per_second);
-    };
-    record(four, "1 per packet", one);
-    for side in more {
-        record(side, "4 per packet", four);
+        match number {
+            0 => report.value(&name, METRIC, "requests/s", &side.per_second),
+            1 => report.beside(metric, &side.per_second, "1 per packet", &one.per_second),
+            _ => report.beside(metric, &side.per_second, "4 per packet", &four.per_second),
+        }
+        for (what, gigabits) in ["requests", "replies"].into_iter().zip(&side.gigabits) {
+            report.value(&name, &format!("network, {what}"), "Gb/s", gigabits);
+        }
+        if !side.joules.is_empty() {
+            report.value(&name, "energy", "J/M requests", &side.joules);
+        }
     }
     Ok(())
 }

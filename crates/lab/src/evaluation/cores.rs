@@ -46,7 +46,7 @@ pub(super) fn run_shared(options: &Options, cpus: &Sides, report: &mut Measureme
         let name = format!("workers on the client's cores, {number}");
         if options.common.wants(&name) {
             let rounds = measure(options, &name, (&shared[..number], &shared), report)?;
-            let [per_core_second, _] = RATES;
+            let [per_core_second, ..] = RATES;
             rounds.report(&name, &[per_core_second], report);
         }
     }

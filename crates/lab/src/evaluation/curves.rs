@@ -15,12 +15,13 @@ const PARTS_QUICK: [u32; 5] = [10, 30, 50, 70, 90];
 const PEAK_ROUNDS: usize = 3;
 const ITEM_BYTES: usize = 16;
 
-const METRICS: [Metric; 5] = [
+const METRICS: [Metric; 6] = [
     ("throughput", "requests/s", |figures| figures.per_second),
     ("p50", "us", |figures| figures.p50_us),
     ("p95", "us", |figures| figures.p95_us),
     ("p99", "us", |figures| figures.p99_us),
     ("not answered", "%", |figures| figures.loss * 100.0),
+    ("energy", "J/M requests", |figures| figures.joules_per_million),
 ];
 
 /// Requests in flight and sockets by which each is asked: no batches anywhere.

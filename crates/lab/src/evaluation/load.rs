@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Options;
 use super::sides::Side;
 use crate::Result;
+use crate::harness::energy::Meters;
 
 const HIT_RATIO_MIN: f64 = 0.98;
 
@@ -23,6 +24,8 @@ pub(super) struct Figures {
     pub loss: f64,
     /// Items that were found, in parts of those that were asked for; NaN of none.
     pub hit_ratio: f64,
+    /// Energy of the machine's packages; NaN where they have no meters.
+    pub joules_per_million: f64,
 }
 
 /// Number and lengths of the items.
@@ -82,6 +85,7 @@ impl<'a> Client<'a> {
     }
 
     fn run(&self, side: &Side, duration: Duration, flags: &[&str]) -> Result<Figures> {
+        let warm_up = duration / 5;
         let milliseconds = |time: Duration| format!("{}ms", time.as_millis().max(1));
         let cpus: Vec<_> = self.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.options.binaries.server);
@@ -92,20 +96,29 @@ impl<'a> Client<'a> {
             .args(["--cpu", &cpus.join(",")])
             .args(["--threads", &cpus.len().to_string()])
             .args(["--duration", &milliseconds(duration)])
-            .args(["--warmup", &milliseconds(duration / 5)])
+            .args(["--warmup", &milliseconds(warm_up)])
             .args(["--timeout", "200ms"])
             .args(flags)
             .stdin(Stdio::null());
         if let Some(pid) = side.pid() {
             command.args(["--server-pid", &pid.to_string()]);
         }
+        let meters = Meters::of_machine();
+        let energy = meters.read();
         let output = command.output()?;
+        let joules = meters.joules_since(energy.as_ref());
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("load of {}: {}", side.name, said.trim_end()).into());
         }
-        figures(&serde_json::from_slice(&output.stdout)?)
-            .map_err(|reason| format!("{}: {reason}", side.name).into())
+        let figures = figures(&serde_json::from_slice(&output.stdout)?);
+        let mut figures = figures.map_err(|reason| format!("{}: {reason}", side.name))?;
+        if let Some(joules) = joules {
+            // The meters run during the warm-up, too.
+            let requests = figures.per_second * (duration + warm_up).as_secs_f64();
+            figures.joules_per_million = joules / (requests / 1e6);
+        }
+        Ok(figures)
     }
 }
 
@@ -134,6 +147,7 @@ fn figures(report: &Value) -> Result<Figures> {
         p99_us: of("/latency_us/p99"),
         loss: number("/loss_ratio").unwrap_or(0.0),
         hit_ratio: of("/hit_ratio"),
+        joules_per_million: f64::NAN,
     })
 }
 

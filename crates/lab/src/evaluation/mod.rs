@@ -2,14 +2,15 @@
 //! turns. A server-core-second is CPU time of the server's process, user and system.
 //!
 //! Most cases are figures of the papers: throughput by data set, skew and mix; latency against
-//! throughput; published workloads; requests of one datagram; cores; connections; parts of a request's time;
-//! prefetching.
+//! throughput; published workloads; requests of one datagram; cores; access modes; connections; parts of a
+//! request's time; prefetching.
 
 mod batches;
 mod connections;
 mod cores;
 mod curves;
 mod load;
+mod modes;
 mod parts;
 mod prefetch;
 mod rounds;
@@ -85,6 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     parts::run(options, &cpus, &mut report)?;
     cores::run(options, &of_sides, &mut report)?;
     cores::run_shared(options, &of_sides, &mut report)?;
+    modes::run(options, &of_sides, &mut report)?;
     curves::run(options, &cpus, &mut report)?;
     batches::run(options, &cpus, &mut report)?;
     prefetch::run(options, &cpus, &mut report)?;

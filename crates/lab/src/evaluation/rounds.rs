@@ -8,9 +8,10 @@ use crate::results::measurement::Measurement;
 /// A figure of a slice: what it is called, its unit, and which it is.
 pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);
 
-pub(super) const RATES: [Metric; 2] = [
+pub(super) const RATES: [Metric; 3] = [
     ("per server-core-second", "requests", |figures| figures.per_core_second),
     ("throughput", "requests/s", |figures| figures.per_second),
+    ("energy", "J/M requests", |figures| figures.joules_per_million),
 ];
 
 /// Loads all sides with all cases in turns: a round is a slice of each. Enters the metrics of each case.
@@ -98,6 +99,7 @@ mod tests {
             p99_us: 1.0,
             loss: 0.0,
             hit_ratio: 1.0,
+            joules_per_million: f64::NAN,
         };
         let mut rounds = Rounds::new(["micanite TCP", "elsewhere"].into_iter());
         rounds.add(0, figures(20.0, 40.0));

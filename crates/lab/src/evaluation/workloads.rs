@@ -85,7 +85,7 @@ fn one(
     let items = (family.items)(options);
     report.note(format!("{}: {items} items", family.workloads[0]));
     let turns = (&sides[..], options.common.rounds());
-    let [per_core, per_second] = RATES;
-    let metrics = [per_core, per_second, P99];
+    let [per_core, per_second, energy] = RATES;
+    let metrics = [per_core, per_second, energy, P99];
     in_turns(turns, cases, &metrics, report, |workload, side| client(workload).slice(side, side.busy))
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `packets.rs`, `replies.rs` | requests made beforehand, and what their replies say |
 //! | `load.rs` | closed and open loops over any port |
+//! | `tally.rs` | counts of a run |
 //! | `sockets.rs` | a port of the kernel's UDP |
 //! | `frames.rs` | a port around the kernel: whole frames |
 //! | `directory.rs` | what a server of the native protocol has to be told |
@@ -15,3 +16,4 @@ pub(crate) mod load;
 pub(crate) mod packets;
 mod replies;
 pub(crate) mod sockets;
+pub(crate) mod tally;

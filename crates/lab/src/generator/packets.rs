@@ -6,7 +6,7 @@ use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{Header, Opcode, PAYLOAD_BYTES, Request, RequestWriter, request_bytes};
 use micanite_workload::{Keys, Popularity, Random, Sampler, Values};
 
-use super::frames::{FrameMaker, Way};
+use super::frames::{FrameMaker, HEADER_BYTES, Way};
 use super::replies::Reader;
 
 /// Key and value of the tiny data set.
@@ -45,18 +45,27 @@ pub(crate) struct Packets {
     /// Start of each datagram; the last entry is the end.
     starts: Vec<u32>,
     next: usize,
+    /// Bytes of each before its payload.
+    header_bytes: usize,
     pub reader: Reader,
 }
 
 impl Packets {
     fn empty(protocol: Protocol, batch: usize) -> Self {
-        Self { bytes: Vec::new(), starts: vec![0], next: 0, reader: Reader::new(protocol, batch) }
+        Self {
+            bytes: Vec::new(),
+            starts: vec![0],
+            next: 0,
+            header_bytes: 0,
+            reader: Reader::new(protocol, batch),
+        }
     }
 
     /// The same requests as whole frames on their way.
     pub fn framed(mut self, way: &Way) -> Self {
         let mut maker = FrameMaker::new(way);
-        let mut framed = Self { reader: self.reader, ..Self::empty(Protocol::Native, 0) };
+        let mut framed =
+            Self { reader: self.reader, header_bytes: HEADER_BYTES, ..Self::empty(Protocol::Native, 0) };
         for _ in 0..self.len() {
             framed.bytes.extend(maker.frame(self.take().1));
             framed.starts.push(framed.bytes.len() as u32);
@@ -224,6 +233,11 @@ impl Packets {
 
     pub fn len(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// Mean payload of a datagram.
+    pub fn payload_bytes(&self) -> f64 {
+        self.bytes.len() as f64 / self.len() as f64 - self.header_bytes as f64
     }
 }
 

@@ -11,11 +11,13 @@
 //! | `peers.rs` | binaries of other servers, and servers at addresses |
 //! | `popularity.rs` | laws that items are drawn by |
 //! | `filler.rs` | storing items over TCP before the clock runs |
+//! | `energy.rs` | energy of the machine's packages |
 //! | `system.rs` | pinning, priorities, CPU time of processes |
 //! | `allocator.rs`, `huge_pages.rs` | huge pages for the peers, and whether they got them |
 
 mod allocator;
 pub(crate) mod cpus;
+pub(crate) mod energy;
 pub(crate) mod filler;
 pub(crate) mod huge_pages;
 pub(crate) mod in_process;

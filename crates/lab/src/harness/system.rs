@@ -76,15 +76,25 @@ pub(crate) fn raise_file_limit() -> u64 {
 
 /// CPU time that all threads of a process have used, user and system, in nanoseconds.
 pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
+    scheduled_ns(pid, 0)
+}
+
+/// Time that all threads of a process could have run, and a CPU was not given to them, in nanoseconds.
+pub(crate) fn waited_ns(pid: u32) -> Result<u64> {
+    scheduled_ns(pid, 1)
+}
+
+/// Sum of a field of the scheduler's account of each thread.
+fn scheduled_ns(pid: u32, field: usize) -> Result<u64> {
     let mut sum = 0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let stat = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        sum += stat.split(' ').next().unwrap_or("0").parse::<u64>()?;
+        sum += stat.split_whitespace().nth(field).unwrap_or("0").parse::<u64>()?;
     }
     Ok(sum)
 }
 
-/// The same in ticks of USER_HZ, in the program and in the kernel.
+/// CPU time of a process in ticks of USER_HZ, in the program and in the kernel.
 pub(crate) fn cpu_ticks(pid: u32) -> Result<(u64, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, which may have blanks in it, ends with the last bracket.
@@ -141,6 +151,17 @@ pub(crate) fn make_other_real_time(pid: u32) -> bool {
     schedule_process(pid, "--rr", "1")
 }
 
+/// Puts this thread before those of [`make_real_time`].
+pub(crate) fn put_thread_first() -> bool {
+    let thread = nix::unistd::gettid().to_string();
+    Command::new("chrt")
+        .args(["--rr", "--pid", "2", &thread])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 /// Puts another process, or a thread of the kernel's, before all others of normal priority.
 pub(crate) fn make_other_first(pid: u32) -> bool {
     Command::new("renice")
@@ -149,11 +170,6 @@ pub(crate) fn make_other_first(pid: u32) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-/// Takes the real-time priority from another process.
-pub(crate) fn make_other_normal(pid: u32) -> bool {
-    schedule_process(pid, "--other", "0")
 }
 
 /// Returns the model of the CPU, or the architecture where the kernel names no model.

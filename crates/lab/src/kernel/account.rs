@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
         let mut side = Side::new(at, server.kind.name(), ring);
         let [mut stat, mut threads, mut left] = [const { Vec::new() }; 3];
         for _ in 0..rounds {
-            spinner.0.pause();
+            spinner.pause();
             let round = slice(server, &mut side, RATE, duration)?;
             stat.push(round.usage.utilisation() * 100.0);
             threads.push(round.usage.threads_s / round.usage.elapsed_s * 100.0);
@@ -49,20 +49,28 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
 }
 
 /// A loop that uses the idle time of a core.
-struct Spinner(Process);
+pub(super) struct Spinner(Process);
 
 impl Spinner {
-    fn start(cpu: usize) -> Result<Self> {
+    pub fn start(cpu: usize) -> Result<Self> {
         let spin = ["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"];
         let process = Process::start("spinner", &spin.map(Into::into), cpu, false)?;
         process.pause();
         Ok(Self(process))
     }
 
+    pub fn pause(&self) {
+        self.0.pause();
+    }
+
+    /// If it has ended, its time stands still, which shows.
+    pub fn resume(&self) {
+        self.0.resume();
+    }
+
     /// The share of the core that a load does not leave to the loop.
     fn beside(&self, server: &mut Server, side: &mut Side, duration: Duration) -> Result<f64> {
-        // If it has ended, its time stands still, which shows.
-        self.0.resume();
+        self.resume();
         let before_ns = system::cpu_time_ns(self.0.id())?;
         let began = std::time::Instant::now();
         let round = slice(server, side, RATE, duration);

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::hippos;
 use super::sides::METRIC;
 use crate::Result;
-use crate::results::document::{self, by_case, notes, throughput};
+use crate::results::document::{self, by_case, by_case_with_spread, notes, throughput};
 use crate::results::measurement::{Measurement, Record, number};
 
 /// Wanted multiples of memcached's rate.
@@ -28,21 +29,40 @@ pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {
         records.iter().filter(|record| wanted(record)).collect()
     };
     let is = |record: &Record, part: &str| record.case.contains(part);
-    let others = ["/latency/", "/mix/", "/account/", "backing"];
+    let others = ["/latency/", "/mix/", "/account/", "backing", hippos::CASE];
+    let hippos = |name: &str| {
+        let case = format!("{}/{name}", hippos::CASE);
+        of(&|record| record.case.starts_with(&case))
+    };
     let peaks = of(&|record| {
         let is_other = others.iter().any(|other| is(record, other));
         !is_other && record.peer.is_none() && record.metric != "hits_in_kernel"
     });
+    let beside = |record: &&Record| record.peer.is_some();
     let tables = [
         ("notes", notes(report)),
         ("targets", targets(records)),
         ("ratios", throughput(&of(&|record| record.metric == METRIC && record.peer.is_some()))),
         ("peaks", by_case(&peaks)),
-        ("latency", by_case(&of(&|record| is(record, "/latency/")))),
+        ("latency", by_case(&of(&|record| is(record, "/latency/") && !is(record, hippos::CASE)))),
         ("mixes", by_case(&of(&|record| is(record, "/mix/")))),
         ("account", by_case(&of(&|record| is(record, "/account/")))),
         ("backing", throughput(&of(&|record| is(record, "backing")))),
+        ("places", by_case_with_spread(&hippos("places"))),
+        ("program", by_case_with_spread(&hippos("program"))),
+        ("misses", throughput(&hippos("misses").into_iter().filter(beside).collect::<Vec<_>>())),
+        ("packet", throughput(&hippos("packet").into_iter().filter(beside).collect::<Vec<_>>())),
+        ("parts of latency", by_case_with_spread(&hippos("latency"))),
     ];
+    // A run of some cases leaves the tables of the others as they are.
+    let is_partial = peaks.is_empty();
+    let tables: Vec<_> = tables
+        .into_iter()
+        .filter(|(name, table)| match *name {
+            "notes" | "targets" => !is_partial,
+            _ => table.lines().count() > 2,
+        })
+        .collect();
     document::write(path, &tables, &[])
 }
 

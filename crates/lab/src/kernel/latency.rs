@@ -28,7 +28,7 @@ pub(super) fn run(
     let memcached = sides.iter().find(is_memcached).ok_or("no memcached")?;
     let peaks: Vec<_> = memcached.rounds.iter().map(Round::requests_per_second).collect();
     let peak = median(&peaks);
-    let (rounds, slice_ms) = if options.common.quick { (1, 250) } else { (3, 500) };
+    let (rounds, slice_ms) = if options.common.quick { (3, 150) } else { (5, 400) };
     let duration = Duration::from_millis(slice_ms);
     for part in PARTS {
         let rate = (peak * part / 1000.0).round() * 1000.0;
@@ -53,14 +53,26 @@ pub(super) fn run(
 
 /// An open loop at a rate.
 pub(super) fn slice(server: &mut Server, side: &mut Side, rate: f64, duration: Duration) -> Result<Round> {
+    measure_open(server, side, rate, duration, &mut |_| Ok(()))
+}
+
+/// An open loop at a rate; `before` is called after the warm-up.
+pub(super) fn measure_open(
+    server: &mut Server,
+    side: &mut Side,
+    rate: f64,
+    duration: Duration,
+    before: &mut dyn FnMut(&Server) -> Result<()>,
+) -> Result<Round> {
     rest();
     server.process.resume();
     let pace = Pace::Open(rate);
     let mut measure = || -> Result<Round> {
         server.client.run(&mut side.ring, pace, duration / 8)?;
-        let before = server.meter.read()?;
+        before(server)?;
+        let began = server.meter.read()?;
         let tally = server.client.run(&mut side.ring, pace, duration)?;
-        let usage = server.meter.since(&before)?;
+        let usage = server.meter.since(&began)?;
         Ok(Round { tally, usage })
     };
     let measured = measure();
@@ -78,6 +90,10 @@ fn enter(case: &str, rounds: &[Round], report: &mut Measurement) {
     for kind in RequestKind::ALL {
         let latency = |round: &Round| Tally::mean_us(&round.tally, kind);
         value(&format!("{}_latency", kind.name()), "us", &latency);
+        for (name, share) in [("median", 0.5), ("p99", 0.99)] {
+            let of_share = |round: &Round| round.tally.quantile_us(kind, share);
+            value(&format!("{}_{name}", kind.name()), "us", &of_share);
+        }
     }
     let millions = |round: &Round| round.tally.answered() as f64 / 1e6;
     let cpu = |round: &Round| round.usage.busy_s / millions(round);

@@ -16,10 +16,10 @@ use crate::results::measurement::Measurement;
 use crate::results::statistics::median;
 
 const SEED: u64 = 73;
-const ITEMS: u64 = 1 << 17;
-const KEY_BYTES: usize = 20;
-const VALUE_BYTES: usize = 20;
-const MEMORY_MIB: u64 = 128;
+pub(super) const ITEMS: u64 = 1 << 17;
+pub(super) const KEY_BYTES: usize = 20;
+pub(super) const VALUE_BYTES: usize = 20;
+pub(super) const MEMORY_MIB: u64 = 128;
 const GET_PERCENT: [u64; 4] = [100, 90, 50, 0];
 /// Requests per second; a server whose mean latency is beyond a millisecond is asked for no more.
 const RATES: [f64; 8] = [25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3, 500e3];
@@ -76,7 +76,7 @@ fn curve(
     Ok(())
 }
 
-fn fill(server: &mut Server) -> Result<()> {
+pub(super) fn fill(server: &mut Server) -> Result<()> {
     let mut filler = server.filler()?.ok_or("a server that stores nothing")?;
     let (keys, mut key) = (Keys::new(KEY_BYTES), [0; KEY_BYTES]);
     for item in 0..ITEMS {

@@ -3,6 +3,7 @@
 
 mod account;
 mod document;
+mod hippos;
 mod injector;
 mod latency;
 pub(crate) mod load;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::harness::energy::Meters;
 use crate::harness::namespace;
 use crate::harness::peers::{self, Binaries};
 use crate::harness::system;
@@ -27,6 +29,7 @@ use crate::{Common, Result, engine};
 use servers::{Kind, Programs, Server};
 use sides::Side;
 
+pub(crate) use hippos::{SinkOptions, run_sink};
 pub(crate) use reflector::{Options as ReflectOptions, run as run_reflect};
 
 #[derive(Args, Debug)]
@@ -61,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Err("built without clang (apt-get install clang, then build again)".into());
     }
     let (mut report, cpus) = options.common.begin_servers("bench-kernel")?;
-    if usage::energy_counters().is_empty() {
+    if !Meters::of_machine().exist() {
         report.note("no energy: this machine shows no RAPL (/sys/class/powercap)");
     }
     namespace::leave_network()?;
@@ -81,6 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.part(done);
     let account = account::run(options, &mut bench, &mut report);
     report.part(account);
+    hippos::run(options, &mut bench, &mut report);
     let items = if options.common.quick { BACKING_ITEMS / 4 } else { BACKING_ITEMS };
     let backing = engine::backing(&options.common, items, &mut report);
     report.part(backing);

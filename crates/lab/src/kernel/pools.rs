@@ -51,7 +51,7 @@ fn one(case: &str, pool: Pool, options: &Options, bench: &mut Bench, report: &mu
 /// Fills a server with a pool's items, and makes the requests that it gets. The lines remove what the
 /// requests store and the prefilled items are not: a list that is sent again misses what it has
 /// missed before.
-fn prepare(server: &mut Server, pool: Pool, keys: u64) -> Result<(Ring, Vec<u8>)> {
+pub(super) fn prepare(server: &mut Server, pool: Pool, keys: u64) -> Result<(Ring, Vec<u8>)> {
     let mut filler = server.filler()?.ok_or("a server that stores nothing")?;
     let (mut key, mut lines) = (Vec::new(), Vec::new());
     let mut prefilled = HashSet::new();

@@ -30,7 +30,7 @@ pub(crate) struct Options {
 /// Reflects until it is ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let program = load_program((ProgramType::Xdp, "reflect"), &compiled::OBJECT, |name| {
-        unreachable!("bpf/reflect.c has no map {name}")
+        unreachable!("bpf/bench/reflect.c has no map {name}")
     })
     .map_err(|refused| format!("the kernel refuses the XDP program: {refused}"))?;
     let interface = interface(&options.interface)?;

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::xdp::XdpQueue;
 use micanite_wire::native::PAYLOAD_BYTES;
 
+use super::hippos::{Place, sink};
 use super::injector::Injector;
 use super::load::client::Client;
 use super::load::requests::Maker;
@@ -25,6 +27,7 @@ use crate::harness::filler::Filler;
 use crate::harness::namespace::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
 use crate::harness::process::Process;
 use crate::harness::servers::version_at;
+use crate::results::measurement::folder;
 
 /// A server has so long to begin: maps of several GiB take seconds each.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,8 +46,12 @@ pub(super) enum Kind {
     KernelNative,
     /// Micanite with an AF_XDP port: the native protocol.
     Xdp,
+    /// The same, with the program behind the driver.
+    KernelGeneric,
     /// An XDP program that only reflects.
     Reflect,
+    /// A place in the stack.
+    Sink(Place),
 }
 
 impl Kind {
@@ -55,7 +62,17 @@ impl Kind {
             Self::KernelGet => "kernel-get",
             Self::KernelNative => "kernel-native",
             Self::Xdp => "af-xdp",
+            Self::KernelGeneric => "kernel-get behind the driver",
             Self::Reflect => "reflect",
+            Self::Sink(place) => place.name(),
+        }
+    }
+
+    /// Returns whether it sends requests back.
+    const fn is_echo(self) -> bool {
+        match self {
+            Self::Sink(place) => place.answers(),
+            other => matches!(other, Self::Reflect),
         }
     }
 
@@ -70,7 +87,7 @@ impl Kind {
 /// Returns why a kind of server cannot be measured here; none if it can.
 pub(super) fn missing(kind: Kind, micanite: &Path) -> Result<Option<&'static str>> {
     Ok(match kind {
-        Kind::KernelGet | Kind::KernelNative => {
+        Kind::KernelGet | Kind::KernelGeneric | Kind::KernelNative => {
             let output = Command::new(micanite).args(["serve", "--help"]).output();
             let output = output.map_err(|error| format!("{}: {error}", micanite.display()))?;
             let help = String::from_utf8_lossy(&output.stdout);
@@ -93,6 +110,7 @@ pub(super) struct Programs {
 pub(super) struct Server {
     pub kind: Kind,
     pub name: String,
+    number: u8,
     way: Way,
     pub process: Process,
     pub client: Client,
@@ -108,12 +126,15 @@ impl Server {
     pub fn start(number: u8, kind: Kind, binaries: &Programs, cpus: [usize; 2]) -> Result<Self> {
         let way = namespace::way(number);
         let before = napi::threads(SERVER_INTERFACE)?;
-        let command = command(&way, kind, binaries)?;
+        let command = command(number, &way, kind, binaries)?;
         let mut process = namespace::start_inside((number, kind.name()), cpus[0], &command, true)?;
         let (port, injector, mut client) = open(&way, number, kind)?;
-        client.echoed = kind == Kind::Reflect;
+        client.echoed = kind.is_echo();
         let mut name = kind.name().to_owned();
-        if kind == Kind::Reflect {
+        let counts = counts(number);
+        if matches!(kind, Kind::Sink(_)) {
+            process.wait_until(PATIENCE, || sink::count(&counts))?;
+        } else if kind == Kind::Reflect {
             let patience = Duration::from_millis(100);
             let ask = || client.ask(&[0; 32], patience, &mut |_| true);
             process.wait_until(PATIENCE, ask)?;
@@ -127,6 +148,7 @@ impl Server {
         let mut server = Self {
             kind,
             name,
+            number,
             way,
             process,
             client,
@@ -143,6 +165,14 @@ impl Server {
         processes.push(server.process.id());
         server.meter = Meter::new(cpus[0], processes);
         Ok(server)
+    }
+
+    /// Datagrams that a sink has counted; 0 for other servers.
+    pub fn sunk(&self) -> Result<u64> {
+        match self.kind {
+            Kind::Sink(_) => sink::count(&counts(self.number)),
+            _ => Ok(0),
+        }
     }
 
     /// Address for writes.
@@ -171,7 +201,7 @@ impl Server {
 
     /// Connects a filler; none for a server that stores nothing.
     pub fn filler(&self) -> Result<Option<Filler>> {
-        if self.kind == Kind::Reflect {
+        if matches!(self.kind, Kind::Reflect | Kind::Sink(_)) {
             return Ok(None);
         }
         eprint!("\rfilling {}   ", self.name);
@@ -210,6 +240,11 @@ impl Server {
     }
 }
 
+/// Unix socket of a sink.
+fn counts(number: u8) -> PathBuf {
+    folder().join(format!("sink-{}-{number}.socket", std::process::id()))
+}
+
 const fn flows(kind: Kind) -> u16 {
     match kind.protocol() {
         Protocol::Memcached => FLOWS,
@@ -217,7 +252,7 @@ const fn flows(kind: Kind) -> u16 {
     }
 }
 
-fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> {
+fn command(number: u8, way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> {
     let (own, udp, tcp) = (way.server.1.ip(), SERVER_PORT.to_string(), TCP_PORT.to_string());
     let (memory, own_prefix) = (binaries.memory_mib.to_string(), namespace::with_prefix(own));
     let (own, port) = (own.to_string(), format!("xdp:{SERVER_INTERFACE}"));
@@ -228,6 +263,14 @@ fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> 
     let allow = ["--udp-allow", &clients];
     // Our end has an XDP program, so the driver's mode works on veth, too.
     let kernel = ["--kernel-get", SERVER_INTERFACE, "--kernel-get-mode", "native"];
+    let generic = ["--kernel-get", SERVER_INTERFACE, "--kernel-get-mode", "generic"];
+    let address = way.server.1.to_string();
+    let place = match kind {
+        Kind::Sink(place) => place.to_possible_value().map(|value| value.get_name().to_owned()),
+        _ => None,
+    };
+    let place = place.unwrap_or_default();
+    let counts = counts(number).display().to_string();
     let (binary, arguments): (OsString, Vec<&str>) = match kind {
         Kind::Memcached => {
             let all = [&both[..], &["-u", "root"], &udp_port];
@@ -249,6 +292,15 @@ fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> 
             let bypass = ["--bypass", &port, "--bypass-ip", &own_prefix, "--native", &udp];
             let all = [&ours[..], &bypass];
             (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::KernelGeneric => {
+            let all = [&ours[..], &udp_port, &allow, &generic];
+            (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::Sink(_) => {
+            let sink = ["sink", "--interface", SERVER_INTERFACE, "--address", &address];
+            let all = [&sink[..], &["--counts", &counts, "--place", &place]];
+            (std::env::current_exe()?.into(), all.concat())
         }
         Kind::Reflect => {
             let reflect = ["reflect", "--interface", SERVER_INTERFACE];

@@ -50,6 +50,10 @@ impl Round {
         self.tally.gets as f64 / self.usage.busy_s
     }
 
+    fn by_thread_time(&self) -> f64 {
+        self.tally.gets as f64 / self.usage.threads_s
+    }
+
     pub fn requests_per_second(&self) -> f64 {
         self.tally.answered() as f64 / self.tally.elapsed_s
     }
@@ -114,6 +118,16 @@ impl Side {
         self.rounds.iter().map(Round::per_core_second).collect()
     }
 
+    /// GETs per second of CPU time of the server's threads, by round.
+    pub fn by_thread_time(&self) -> Vec<f64> {
+        self.rounds.iter().map(Round::by_thread_time).collect()
+    }
+
+    /// Requests per second, by round.
+    pub fn peaks(&self) -> Vec<f64> {
+        self.rounds.iter().map(Round::requests_per_second).collect()
+    }
+
     /// The share of the core's busy time that its threads have not had.
     pub fn other_work(&self) -> f64 {
         let share = |round: &Round| 1.0 - round.usage.threads_s / round.usage.busy_s;
@@ -128,8 +142,7 @@ impl Side {
             report.value(&case, metric, unit, &rounds);
         };
         value(METRIC, UNIT, &Round::per_core_second);
-        let by_threads = |round: &Round| round.tally.gets as f64 / round.usage.threads_s;
-        value("gets_by_thread_time", UNIT, &by_threads);
+        value("gets_by_thread_time", UNIT, &Round::by_thread_time);
         let all = &Round::requests_per_second;
         value("requests_per_second", "requests/s", all);
         value("mean_latency", "us", &|round| round.tally.mean_of_all_us());

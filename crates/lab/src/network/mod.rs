@@ -1,8 +1,12 @@
-//! The native protocol: requests directed to their core beside those that another core hands over, and cores
-//! under skew.
+//! The native protocol: requests directed to their core beside those that another core hands over, access
+//! modes, cores under skew, and what balancing makes of it.
 
+mod balance;
 pub(crate) mod direction;
+mod feed;
+mod modes;
 mod skew;
+mod stream;
 
 use clap::Args;
 use micanite_control::cores;
@@ -32,6 +36,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cpus = cores::allowed();
     let (mut report, [server_cpu, _]) = options.common.begin_servers("net")?;
     direction::run(options, &cpus, &mut report)?;
+    modes::run(options, &cpus, &mut report)?;
     skew::run(options, server_cpu, &mut report)?;
+    balance::run(options, &cpus, &mut report)?;
     report.finish()
 }

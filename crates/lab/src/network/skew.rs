@@ -7,10 +7,11 @@ use micanite_workload::Popularity;
 
 use super::Options;
 use crate::Result;
-use crate::generator::load::{Generator, Load};
+use crate::generator::load::{Generator, Load, Schedule};
 use crate::generator::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms};
 use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
+use crate::harness::system;
 use crate::results::measurement::Measurement;
 
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ fn run_one(
     let mut bench = Bench::new(options, server, offload)?;
     let (mut summed, mut bottleneck, mut hot_over_uniform) = (Vec::new(), Vec::new(), Vec::new());
     let mut bursts = [Vec::new(), Vec::new()];
+    let (mut peak_bursts, mut kernel) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let mut cores = vec![Core::default(); PARTITIONS];
     let rounds = options.common.rounds().min(3);
     for round in 0..rounds {
@@ -64,6 +66,11 @@ fn run_one(
         bottleneck.push(skewed_total / uniform_sum);
         let [uniform_hot, skewed_hot] = peaks[hottest];
         hot_over_uniform.push(skewed_hot / uniform_hot);
+        for (of, popularity) in [Popularity::Uniform, zipf].into_iter().enumerate() {
+            let busy = bench.busy(popularity, hottest)?;
+            peak_bursts[of].push(busy.burst);
+            kernel[of].push(busy.kernel_percent);
+        }
         // Every partition at its share of what the hottest can take.
         for (partition, bursts) in [hottest, coldest].into_iter().zip(&mut bursts) {
             let rate = skewed_total * shares[partition] * 0.95;
@@ -85,7 +92,19 @@ fn run_one(
     value("total that the hottest allows over uniform", "", &bottleneck);
     value("burst of the hottest partition", "datagrams", &bursts[0]);
     value("burst of the coldest partition", "datagrams", &bursts[1]);
+    for (law, of) in [("uniform", 0), ("skewed", 1)] {
+        let at_peak = |what: &str| format!("{what} of the hottest partition at its peak, {law}");
+        value(&at_peak("burst"), "datagrams", &peak_bursts[of]);
+        value(&at_peak("the kernel's part of the time"), "%", &kernel[of]);
+    }
     Ok(())
+}
+
+/// The server's core at its peak.
+struct Busy {
+    /// Datagrams that one call receives.
+    burst: f64,
+    kernel_percent: f64,
 }
 
 /// Rates of a partition's core, round by round, in requests per second.
@@ -179,11 +198,26 @@ impl<'a> Bench<'a> {
         Ok(tally.per_second())
     }
 
+    /// A partition at its peak, for a while in which ticks of the clock suffice to tell the kernel's part.
+    fn busy(&mut self, popularity: Popularity, partition: usize) -> Result<Busy> {
+        let mut packets = self.packets(popularity, partition);
+        let pid = self.server.pid();
+        let before = (self.server.bursts()?, system::cpu_ticks(pid)?);
+        self.client.closed(&mut packets, false, WINDOW, 2 * self.duration)?;
+        let after = (self.server.bursts()?, system::cpu_ticks(pid)?);
+        let (user, kernel) = (after.1.0 - before.1.0, after.1.1 - before.1.1);
+        Ok(Busy {
+            burst: (after.0.0 - before.0.0) as f64 / (after.0.1 - before.0.1).max(1) as f64,
+            kernel_percent: kernel as f64 * 100.0 / (user + kernel).max(1) as f64,
+        })
+    }
+
     fn burst(&mut self, popularity: Popularity, partition: usize, rate: f64) -> Result<f64> {
         let mut packets = self.packets(popularity, partition);
         let before = self.server.bursts()?;
         let mut latency_ns = Vec::new();
-        self.client.open(&mut packets, false, rate, self.duration, &mut latency_ns)?;
+        let schedule = Schedule { datagrams_per_second: rate, window: WINDOW, duration: self.duration };
+        self.client.open(&mut packets, false, &schedule, &mut latency_ns)?;
         let after = self.server.bursts()?;
         Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
     }

@@ -20,7 +20,7 @@ fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 const fn origin(kind: Kind) -> &'static str {
     match kind {
-        Kind::Measured => "measured",
+        Kind::Measured | Kind::Scattered => "measured",
         Kind::Published => "published",
     }
 }

@@ -8,6 +8,7 @@ use micanite_control::cores;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
+use crate::harness::energy::Meters;
 use crate::harness::peers;
 use crate::harness::system;
 use crate::report::evidence::Commit;
@@ -191,7 +192,7 @@ pub(crate) fn has_cpu_counters() -> bool {
 
 /// Tells whether the machine shows the energy of its packages.
 pub(crate) fn has_energy_meters() -> bool {
-    entries("/sys/class/powercap").iter().any(|zone| read_to_string(zone.join("energy_uj")).is_ok())
+    Meters::of_machine().exist()
 }
 
 #[cfg(test)]

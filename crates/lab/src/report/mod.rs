@@ -5,13 +5,13 @@ mod clock;
 mod data;
 mod document;
 mod evidence;
-mod machine;
+pub(crate) mod machine;
 mod page;
 mod peers;
 pub(crate) mod plan;
 mod run;
 pub(crate) mod section;
-mod sections;
+pub(crate) mod sections;
 mod shown;
 #[cfg(test)]
 mod testing;

@@ -55,6 +55,18 @@ pub(crate) fn throughput(records: &[&Record]) -> String {
 
 /// A row for each case, a column for each metric; what a case has not stays empty.
 pub(crate) fn by_case(records: &[&Record]) -> String {
+    cells(records, |record| number(record.value))
+}
+
+/// The same, each figure with its spread.
+pub(crate) fn by_case_with_spread(records: &[&Record]) -> String {
+    cells(records, |record| {
+        let [value, low, high] = [record.value, record.spread.min, record.spread.max].map(number);
+        format!("{value} ({low} .. {high})")
+    })
+}
+
+fn cells(records: &[&Record], cell: impl Fn(&Record) -> String) -> String {
     let mut columns: Vec<(&str, &str)> = Vec::new();
     let mut cases: Vec<&str> = Vec::new();
     for record in records {
@@ -81,7 +93,7 @@ pub(crate) fn by_case(records: &[&Record]) -> String {
             let is_cell = |record: &&&Record| record.case == case && record.metric == *metric;
             match records.iter().find(is_cell) {
                 Some(record) => {
-                    let _ = write!(table, " {} |", number(record.value));
+                    let _ = write!(table, " {} |", cell(record));
                 }
                 None => table += " |",
             }

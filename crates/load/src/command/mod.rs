@@ -15,12 +15,12 @@ use serde::Serialize;
 pub use options::LoadOptions;
 use search::search;
 use self_test::self_test;
-use sweep::sweep;
+use sweep::{fan_outs, sweep};
 
 use crate::output;
 use crate::plan::Plan;
-use crate::report::{Latency, Report};
-use crate::report::{latency_chart, table};
+use crate::report::{BatchReport, Latency, Report};
+use crate::report::{batches_chart, batches_text, latency_chart, table};
 use crate::run::progress::Progress;
 use crate::run::{fill, run_watched};
 
@@ -56,11 +56,8 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     if options.svg.is_some() && options.sweep.is_none() && options.search.is_none() {
         return Err(Failure::usage("--svg draws several runs: add --sweep or --search"));
     }
-    if plan.fill && !plan.own_fill {
-        let filled = fill(&plan).map_err(Failure::new)?;
-        if !options.quiet {
-            eprintln!("stored {} items in {:.1} s", grouped(filled.items as f64, ' '), filled.seconds);
-        }
+    if options.fan_out.is_none() {
+        fill_first(&plan, options).map_err(Failure::new)?;
     }
     let mut runs = 0;
     let mut one = |plan: &Plan| {
@@ -70,6 +67,19 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         let seed = plan.seed.wrapping_add(seed);
         run_shown(&Plan { seed, ..plan.clone() }, options)
     };
+    if let (Some(numbers), Some(rates)) = (&options.fan_out, &options.sweep) {
+        let mut servers = 0;
+        let runs = fan_outs(&plan, (numbers, rates), |plan| {
+            // Other servers have other keys.
+            if std::mem::replace(&mut servers, plan.targets.len()) != plan.targets.len() {
+                fill_first(plan, options)?;
+            }
+            one(plan)
+        });
+        let runs = runs.map_err(Failure::new)?;
+        finish_several(options, &runs, None, "Requests per datagram")?;
+        return Ok(runs.iter().all(Report::is_sound));
+    }
     if let Some(rates) = &options.sweep {
         let runs = sweep(&plan, rates, one).map_err(Failure::new)?;
         finish_several(options, &runs, highest(&runs), "Latency against throughput")?;
@@ -92,6 +102,17 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         output::say(&table::run_text(&report));
     }
     Ok(report.is_sound())
+}
+
+/// Stores the items, if they are to be stored by other connections.
+fn fill_first(plan: &Plan, options: &LoadOptions) -> Result<(), String> {
+    if plan.fill && !plan.own_fill {
+        let filled = fill(plan)?;
+        if !options.quiet {
+            eprintln!("stored {} items in {:.1} s", grouped(filled.items as f64, ' '), filled.seconds);
+        }
+    }
+    Ok(())
 }
 
 /// One run with its progress on standard error.
@@ -135,13 +156,20 @@ fn finish_several(
     title: &str,
 ) -> Result<(), Failure> {
     if let Some(path) = &options.svg {
-        output::write(path, &latency_chart::draw(title, runs))?;
+        let svg = match options.fan_out {
+            Some(_) => batches_chart(title, runs),
+            None => latency_chart::draw(title, runs),
+        };
+        output::write(path, &svg)?;
     }
     if let Some(report) = chosen.or_else(|| highest(runs)) {
         write_files(options, report, runs)?;
     }
     if !output::is_stdout(options.json.as_deref()) {
         output::say(&table::runs_text(runs));
+        if runs.iter().any(|run| run.batches.is_some()) {
+            output::say(&format!("\n{}", batches_text(runs)));
+        }
         if let Some(report) = chosen {
             output::say("\n");
             output::say(&table::run_text(report));
@@ -169,6 +197,7 @@ struct Point {
     latency_us: Latency,
     ops_per_server_core_second: Option<f64>,
     generator_busy_ratio: f64,
+    batches: Option<BatchReport>,
 }
 
 fn write_files(options: &LoadOptions, report: &Report, runs: &[Report]) -> Result<(), Failure> {
@@ -186,6 +215,7 @@ fn write_files(options: &LoadOptions, report: &Report, runs: &[Report]) -> Resul
         latency_us: report.latency_us,
         ops_per_server_core_second: report.ops_per_server_core_second,
         generator_busy_ratio: report.generator.busy_ratio,
+        batches: report.batches.clone(),
     };
     let runs = runs.iter().map(point).collect();
     output::write_json(path, &Document { report, runs })

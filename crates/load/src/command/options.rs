@@ -10,7 +10,7 @@ use micanite_workload::{DataSet, Popularity, Workload};
 
 use crate::address::Address;
 use crate::command::search::Bound;
-use crate::command::sweep::Rates;
+use crate::command::sweep::{FanOuts, Rates};
 use crate::parse;
 use crate::plan::rate_profile::RateProfile;
 use crate::plan::{Plan, Reads};
@@ -188,6 +188,10 @@ pub struct LoadOptions {
         help_heading = "Several runs"
     )]
     pub sweep: Option<Rates>,
+    /// native, with --adaptive and --sweep: measure each rate with so many of the servers, the first ones of
+    /// all: 1,2,4. The items are stored before each number (--fill)
+    #[arg(long, value_name = "NUMBERS", requires_all = ["sweep", "adaptive"], help_heading = "Several runs")]
+    pub fan_out: Option<FanOuts>,
     /// Measure what this generator can do itself on this machine
     #[arg(long, conflicts_with_all = ["search", "sweep", "rate", "port"], help_heading = "Several runs")]
     pub self_test: bool,
@@ -201,7 +205,8 @@ pub struct LoadOptions {
     /// Write the percentiles of the latencies (HdrHistogram's text format, microseconds)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub histogram: Option<PathBuf>,
-    /// Draw latency against throughput (with --sweep or --search)
+    /// Draw latency against throughput (with --sweep or --search), or requests per datagram against the rate
+    /// (with --fan-out)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// No lines while it runs
@@ -300,6 +305,12 @@ impl LoadOptions {
 
     /// Returns why options contradict each other, beyond what clap excludes.
     pub(crate) fn contradiction(&self) -> Option<String> {
+        let most = self.fan_out.as_ref().and_then(|fan_outs| fan_outs.0.iter().max());
+        if let Some(most) = most.filter(|most| **most > self.targets.len()) {
+            return Some(format!(
+                "--fan-out {most} needs {most} servers: name them, native://HOST:PORT each"
+            ));
+        }
         let pool = self.workload.and_then(Workload::pool)?;
         let given =
             |option: &str, instead: &str| format!("{option} is part of {pool}: leave it out{instead}");

@@ -31,6 +31,39 @@ impl FromStr for Rates {
     }
 }
 
+/// Numbers of servers, in the order in which they are measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FanOuts(pub Vec<usize>);
+
+impl FromStr for FanOuts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = |text: &str| match text.parse::<usize>() {
+            Ok(0) | Err(_) => Err(format!("'{text}' is no number of servers")),
+            Ok(servers) => Ok(servers),
+        };
+        text.split(',').map(count).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Measures the plan with the first servers of it, for each number of them, at each rate.
+///
+/// # Errors
+/// Returns the errors of `run`, and those of a number without so many servers.
+pub fn fan_outs(
+    plan: &Plan,
+    (fan_outs, rates): (&FanOuts, &Rates),
+    mut run: impl FnMut(&Plan) -> Result<Report, String>,
+) -> Result<Vec<Report>, String> {
+    let mut reports = Vec::new();
+    for servers in &fan_outs.0 {
+        let targets = plan.targets[..*servers].to_vec();
+        reports.extend(sweep(&Plan { targets, ..plan.clone() }, rates, &mut run)?);
+    }
+    Ok(reports)
+}
+
 /// Measures the plan at each rate. `run` measures a plan.
 ///
 /// # Errors
@@ -51,6 +84,14 @@ pub fn sweep(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fan_outs_are_numbers_of_servers() {
+        assert_eq!("1,2,8".parse(), Ok(FanOuts(vec![1, 2, 8])));
+        for text in ["", "0", "1,x", "1..4"] {
+            assert!(text.parse::<FanOuts>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn lists_and_ranges() {

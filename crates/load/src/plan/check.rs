@@ -44,7 +44,9 @@ impl Plan {
         if self.reads.is_some() && self.protocol() != Protocol::Fabric {
             return Err(format!("--reads chooses among the ways of fabric://: {first} has one way"));
         }
-        if self.port.is_none() && self.connections < self.targets.len() {
+        // A native client has all servers.
+        let is_client_of_all = self.port.is_some() || self.protocol() == Protocol::Native;
+        if !is_client_of_all && self.connections < self.targets.len() {
             let targets = self.targets.len();
             return Err(format!("{targets} targets need at least --connections {targets}"));
         }

@@ -1,5 +1,6 @@
 //! Results of a run.
 
+mod batches;
 mod fabric;
 pub(crate) mod latency_chart;
 mod port;
@@ -18,6 +19,8 @@ use crate::run::latencies::{Class, Latencies};
 use crate::run::recorder::{Counts, Interval};
 use crate::run::worker::Outcome;
 
+pub use batches::BatchReport;
+pub(crate) use batches::{BatchTally, batches_chart, batches_text};
 pub(crate) use fabric::FabricTally;
 
 /// A thread that has something to do for more than this part of the time is a limit itself.
@@ -65,6 +68,8 @@ pub struct Report {
     pub local_ratio: Option<f64>,
     /// The fabric, if the target is one.
     pub fabric: Option<FabricReport>,
+    /// Datagrams of the native protocol and their requests, beside equation 1.
+    pub batches: Option<BatchReport>,
     /// Load of the generator itself.
     pub generator: Generator,
     /// Each second from the start, warm-up included.
@@ -170,6 +175,7 @@ pub(crate) struct Total {
     pub counts: Counts,
     pub latencies: Latencies,
     pub fabric: FabricTally,
+    pub batches: BatchTally,
     pub busy_ns: u64,
     /// Time at which the last thread ended.
     pub ended_ns: u64,
@@ -186,6 +192,7 @@ impl Total {
             counts: Counts::default(),
             latencies: Latencies::new(),
             fabric: FabricTally::default(),
+            batches: BatchTally::default(),
             busy_ns: 0,
             ended_ns: 0,
             late_requests: 0,
@@ -198,6 +205,7 @@ impl Total {
             total.counts += outcome.recorder.counts;
             total.latencies.add(&outcome.recorder.latencies);
             total.fabric.add(&outcome.recorder.fabric);
+            total.batches.add(&outcome.recorder.batches);
             total.busy_ns += outcome.busy_ns;
             total.ended_ns = total.ended_ns.max(outcome.ended_ns);
             total.late_requests += outcome.lateness.requests;
@@ -265,6 +273,7 @@ impl Report {
                 let reads = plan.reads.unwrap_or_default();
                 FabricReport::new(reads, &total.fabric, &counts, &total.latencies)
             }),
+            batches: BatchReport::new(plan, &total.batches, operations / seconds),
             generator: Generator {
                 busy_ratio: busy_s / (seconds * plan.threads as f64),
                 ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),

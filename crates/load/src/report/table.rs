@@ -48,6 +48,9 @@ pub(crate) fn run_text(report: &Report) -> String {
     if let Some(fabric) = &report.fabric {
         fabric.rows().into_iter().for_each(|(name, value)| row(name, value));
     }
+    if let Some(batches) = &report.batches {
+        batches.rows().into_iter().for_each(|(name, value)| row(name, value));
+    }
     let generator = &report.generator;
     row(
         "generator",
@@ -70,7 +73,7 @@ fn load_line(report: &Report) -> String {
         "{kind} loop, {} x {} in flight, batch {}, multiget {}; {}; {:.1} s",
         plan.connections,
         plan.pipeline,
-        plan.batch,
+        if plan.adaptive_batch { "adaptive".to_owned() } else { plan.batch.to_string() },
         plan.multiget,
         data_words(plan),
         report.measured_s,

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use micanite_client::PortCounters;
 use serde::Serialize;
 
-use crate::report::FabricTally;
+use crate::report::{BatchTally, FabricTally};
 use crate::requests::held_updates::HeldUpdates;
 use crate::run::latencies::{Class, LATENCY_NS_MAX, Latencies, bounded};
 
@@ -102,6 +102,8 @@ pub(crate) struct Recorder {
     pub latencies: Latencies,
     /// Counts of a client over a fabric.
     pub fabric: FabricTally,
+    /// Datagrams of native clients in the measured part.
+    pub batches: BatchTally,
     interval: Interval,
     /// Equal latencies in a row (requests of one batch) are recorded together.
     repeated: Repeated,
@@ -132,6 +134,7 @@ impl Recorder {
             counts: Counts::default(),
             latencies: Latencies::new(),
             fabric: FabricTally::default(),
+            batches: BatchTally::default(),
             interval: Interval::new(),
             repeated: Repeated::default(),
             resend: None,
@@ -139,6 +142,11 @@ impl Recorder {
             held_updates: HeldUpdates::default(),
             refusal: None,
         }
+    }
+
+    /// Returns whether a time belongs to the measured part.
+    pub fn measures(&self, now_ns: u64) -> bool {
+        self.window_ns.contains(&now_ns)
     }
 
     /// A request has been handed to a connection.

@@ -10,6 +10,7 @@ use super::client::ClientLink;
 use super::link::{introduce, open_link};
 use crate::address::Endpoint;
 use crate::plan::Plan;
+use crate::report::BatchTally;
 use crate::run::clock::nanoseconds;
 use crate::run::recorder::Recorder;
 
@@ -73,12 +74,14 @@ pub(crate) struct NativeLink {
     late: u64,
     resent: u64,
     port: PortCounters,
+    batches: BatchTally,
 }
 
 impl NativeLink {
     pub fn new(mut link: Link) -> Self {
         let port = link.port_counters().unwrap_or_default();
-        Self { link, late: 0, resent: 0, port }
+        let batches = BatchTally::of(link.counters());
+        Self { link, late: 0, resent: 0, port, batches }
     }
 }
 
@@ -111,8 +114,14 @@ impl ClientLink for NativeLink {
         self.link.poll(now_ns, sink)
     }
 
-    fn pass_counters_on(&mut self, recorder: &mut Recorder) {
+    fn pass_counters_on(&mut self, now_ns: u64, recorder: &mut Recorder) {
         let counters = self.link.counters();
+        let batches = BatchTally::of(counters);
+        if recorder.measures(now_ns) {
+            recorder.batches.add(&batches.since(&self.batches));
+            recorder.batches.note_destinations(self.link.driver().destinations());
+        }
+        self.batches = batches;
         recorder.counts.late += counters.late - self.late;
         recorder.counts.resent += counters.resent - self.resent;
         (self.late, self.resent) = (counters.late, counters.resent);

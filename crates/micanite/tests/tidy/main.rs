@@ -4,6 +4,7 @@
 //! small trees with the fault do not. `exceptions.rs` lists what may stay longer, with reasons; the list may
 //! only shrink.
 
+mod book;
 mod exceptions;
 mod folders;
 mod functions;
@@ -12,6 +13,7 @@ mod links;
 mod markdown;
 mod papers;
 mod reach;
+mod reference;
 mod tree;
 mod verdict;
 mod weight;

@@ -1,4 +1,5 @@
-//! `docs/papers.md`: its commands are understood, and its figures stand where their links lead.
+//! `docs/papers.md`: its commands are understood, and its figures stand where their links lead. So do those
+//! of the README.
 //!
 //! The lab checks the commands of the benchmarks (`crates/lab/tests/papers.rs`).
 
@@ -10,21 +11,23 @@ use super::tree::{self, Tree};
 use super::verdict::{Offence, Verdict};
 
 const PAGE: &str = "docs/papers.md";
+/// Pages that repeat figures of other pages, in the texts of links.
+const FIGURED: [&str; 2] = [PAGE, "README.md"];
 
-/// Lines of the page, with their numbers; none if there is no page.
-fn lines(tree: &Tree) -> Vec<markdown::Line<'_>> {
-    tree.text(PAGE).map(markdown::lines).unwrap_or_default()
+/// Lines of a page, with their numbers; none if there is no page.
+fn lines<'t>(tree: &'t Tree, page: &str) -> Vec<markdown::Line<'t>> {
+    tree.text(page).map(markdown::lines).unwrap_or_default()
 }
 
-fn offence(number: usize, what: &str) -> Offence {
-    Offence { place: PAGE.to_string(), size: 1, what: format!("line {number}: {what}") }
+fn offence(page: &str, number: usize, what: &str) -> Offence {
+    Offence { place: page.to_string(), size: 1, what: format!("line {number}: {what}") }
 }
 
 /// Commands that `make` or `micanite` would refuse.
 fn refused_commands(tree: &Tree) -> Vec<Offence> {
     let makefile = tree.text("Makefile").unwrap_or_default();
     let mut offences = Vec::new();
-    for line in lines(tree) {
+    for line in lines(tree, PAGE) {
         for command in &line.code {
             let words = words(command);
             let refusal = match words[..] {
@@ -32,7 +35,7 @@ fn refused_commands(tree: &Tree) -> Vec<Offence> {
                 ["micanite", ..] => CommandLine::try_parse_from(words).err().map(|error| error.to_string()),
                 _ => None,
             };
-            offences.extend(refusal.map(|why| offence(line.number, &format!("`{command}`: {why}"))));
+            offences.extend(refusal.map(|why| offence(PAGE, line.number, &format!("`{command}`: {why}"))));
         }
     }
     offences
@@ -55,11 +58,14 @@ fn has_target(makefile: &str, target: &str) -> bool {
 /// Links whose text has digits that the linked section of our documents does not have.
 fn stale_figures(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
-    for line in lines(tree) {
-        for (text, target) in links(&line.outside) {
-            let is_figure = text.chars().any(|letter| letter.is_ascii_digit());
-            if is_figure && !section(tree, target).is_some_and(|section| section.contains(text)) {
-                offences.push(offence(line.number, &format!("{target} does not have \"{text}\"")));
+    for page in FIGURED {
+        for line in lines(tree, page) {
+            for (text, target) in links(&line.outside) {
+                let is_figure = text.chars().any(|letter| letter.is_ascii_digit());
+                if is_figure && !section(tree, page, target).is_some_and(|section| section.contains(text)) {
+                    let what = format!("{target} does not have \"{text}\"");
+                    offences.push(offence(page, line.number, &what));
+                }
             }
         }
     }
@@ -78,9 +84,9 @@ fn links(line: &str) -> Vec<(&str, &str)> {
 
 /// The text of a linked section, up to the next heading of its level or above, with single spaces between its
 /// words. The whole page if the link has no anchor.
-fn section(tree: &Tree, target: &str) -> Option<String> {
+fn section(tree: &Tree, page: &str, target: &str) -> Option<String> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let text = tree.text(&tree::join(tree::folder(PAGE), path)?)?;
+    let text = tree.text(&tree::join(tree::folder(page), path)?)?;
     let mut level = 0;
     let mut lines = Vec::new();
     for (_, line) in markdown::outside_code(text) {
@@ -101,7 +107,7 @@ fn commands_of_the_papers_are_understood() {
 }
 
 #[test]
-fn figures_of_the_papers_stand_where_they_are_measured() {
+fn repeated_figures_stand_where_they_are_measured() {
     Verdict::of(&stale_figures(Tree::repository()), &[]).check();
 }
 
@@ -121,14 +127,16 @@ fn stale_figures_are_found() {
     let page = "[1.5 (1 .. 2)](b.md#there) [a word](b.md#there) [12 %](b.md#deeper) [7](b.md)\n\
                 [1.6](b.md#there)\n[7](b.md#there)\n[1.5](c.md)\n";
     let other = "# Page\n7\n## There\nhas 1.5 (1 ..\n2)\n### Deeper\n12 %\n## Then\n1.6\n";
-    let tree = Tree::of(&[(PAGE, page), ("docs/b.md", other)]);
+    let readme = "[1.5](docs/b.md) [1.7](docs/b.md)\n";
+    let tree = Tree::of(&[(PAGE, page), ("docs/b.md", other), ("README.md", readme)]);
     let found: Vec<String> = stale_figures(&tree).into_iter().map(|offence| offence.what).collect();
     assert_eq!(
         found,
         [
             "line 2: b.md#there does not have \"1.6\"",
             "line 3: b.md#there does not have \"7\"",
-            "line 4: c.md does not have \"1.5\""
+            "line 4: c.md does not have \"1.5\"",
+            "line 1: docs/b.md does not have \"1.7\""
         ]
     );
 }

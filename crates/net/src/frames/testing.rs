@@ -1,4 +1,4 @@
-//! A queue of frames in memory, for tests.
+//! Queues of frames for tests and benchmarks: in memory, and observed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -121,5 +121,80 @@ unsafe impl FrameQueue for MemoryQueue {
 
     fn frame_bytes_max(&self) -> usize {
         self.buffers.first().map_or(0, |buffer| buffer.len()) - self.headroom
+    }
+}
+
+/// A call of a queue that moves frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It begins to receive.
+    Receives,
+    /// It has received so many frames.
+    Received(usize),
+    /// It begins to send.
+    Sends,
+    /// It has sent.
+    Sent,
+}
+
+/// A queue whose receiving and sending is observed.
+#[derive(Debug)]
+pub struct WatchedQueue<Q, F> {
+    /// The queue itself.
+    pub queue: Q,
+    /// Is told each call.
+    pub watch: F,
+}
+
+// SAFETY: the queue does all, and does it by this contract.
+unsafe impl<Q: FrameQueue, F: FnMut(Call)> FrameQueue for WatchedQueue<Q, F> {
+    #[inline]
+    fn recv(&mut self, burst: &mut FrameBurst) -> io::Result<()> {
+        (self.watch)(Call::Receives);
+        let received = self.queue.recv(burst);
+        (self.watch)(Call::Received(burst.len()));
+        received
+    }
+
+    #[inline]
+    fn alloc(&mut self) -> Option<Frame> {
+        self.queue.alloc()
+    }
+
+    #[inline]
+    fn send(&mut self, burst: &mut FrameBurst) -> io::Result<()> {
+        (self.watch)(Call::Sends);
+        let sent = self.queue.send(burst);
+        (self.watch)(Call::Sent);
+        sent
+    }
+
+    #[inline]
+    fn free(&mut self, frame: Frame) {
+        self.queue.free(frame);
+    }
+
+    fn receive_checksums(&self) -> ReceiveChecksums {
+        self.queue.receive_checksums()
+    }
+
+    fn computes_checksums(&self) -> bool {
+        self.queue.computes_checksums()
+    }
+
+    fn lost(&mut self) -> u32 {
+        self.queue.lost()
+    }
+
+    fn unsent(&self) -> u64 {
+        self.queue.unsent()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.queue.descriptor()
+    }
+
+    fn frame_bytes_max(&self) -> usize {
+        self.queue.frame_bytes_max()
     }
 }

@@ -22,6 +22,13 @@ impl<S: ByteStream> Transport<S> {
         }
     }
 
+    /// Tells the peer of a TLS connection that no more output follows.
+    pub fn end(&mut self) {
+        if let Self::Tls(tls) = self {
+            tls.end();
+        }
+    }
+
     /// Returns the state of TLS, if it is used.
     #[inline]
     pub fn tls_phase(&self) -> Option<TlsPhase> {

@@ -78,6 +78,13 @@ impl<S: ByteStream> Tls<S> {
         }
     }
 
+    /// Tells the peer that no more output follows, as far as the peer accepts it.
+    pub fn end(&mut self) {
+        self.connection.send_close_notify();
+        // The peer notices the end of the stream, too.
+        let _ = self.flush();
+    }
+
     /// Reads decrypted bytes; returns how many.
     fn take(&mut self, into: &mut [u8]) -> usize {
         let mut filled = 0;

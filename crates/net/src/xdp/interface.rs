@@ -75,13 +75,20 @@ impl Interface {
     }
 }
 
+/// Returns the name of the interface that has an address.
+pub fn at_address(wanted: IpAddr) -> Option<String> {
+    let found = getifaddrs().ok()?.find(|entry| entry.address.and_then(ip_of) == Some(wanted));
+    found.map(|entry| entry.interface_name)
+}
+
+fn ip_of(address: SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+}
+
 /// Lists the addresses that are reachable from other machines.
 fn addresses(name: &str) -> io::Result<Vec<(IpAddr, u8)>> {
-    let ip = |address: Option<SockaddrStorage>| {
-        let address = address?;
-        let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-        v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
-    };
+    let ip = |address: Option<SockaddrStorage>| address.and_then(ip_of);
     let prefix = |mask: IpAddr| match mask {
         IpAddr::V4(mask) => mask.to_bits().count_ones() as u8,
         IpAddr::V6(mask) => mask.to_bits().count_ones() as u8,

@@ -29,7 +29,7 @@ use std::net::IpAddr;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 pub use attach::{Attached, Mode, attach};
-pub use interface::Interface;
+pub use interface::{Interface, at_address};
 pub(crate) use program::Program;
 pub use program::{FilterCounters, IS_BUILT};
 pub use queue::XdpQueue;

@@ -1,14 +1,13 @@
 //! Checks of options that the declaration cannot express: what is wrong, in a sentence that names the option.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use micanite_control::size;
 use micanite_engine::{Eviction, Semantics};
 
-use super::settings::{ControlSocket, Listen, NativeSettings, Settings};
+use super::settings::{ControlSocket, Listen, Settings};
 use super::tls::ListenTls;
-use super::{Options, UsageError, Value, address, bypass};
+use super::{Options, UsageError, Value, address};
 use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -113,50 +112,6 @@ pub(super) fn eviction(option: &Value, semantics: Semantics) -> Result<Eviction,
         return Err(option.wrong("a store (--semantics store, -M) does not evict"));
     }
     option.parse()
-}
-
-pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<NativeSettings>, UsageError> {
-    let bypass = bypass::bypass(options, settings.threads)?;
-    let option = &options.native;
-    let port = match bypass {
-        Some(_) => bypass::native_port(options)?,
-        None => option.port()?,
-    };
-    let threads = settings.threads;
-    let last = port + threads as i64 - 1;
-    if port > 0 && last > 65535 {
-        return Err(option.wrong(format!(
-            "{port} is too high: with {threads} workers (-t) the last port would be {last}"
-        )));
-    }
-    let native = NativeSettings {
-        // Ports around the kernel have their own.
-        addresses: Vec::new(),
-        port,
-        payload_bytes: options.native_payload.number()?,
-        payload_is_default: !options.native_payload.is_said(),
-        gro: options.native_gro.choice()? == "on",
-        queue_bytes: options.native_queue.number()?,
-        busy_poll_us: options.native_busy_poll.number()? as u32,
-        bypass,
-    };
-    if port == 0 {
-        return Ok(None);
-    }
-    if native.bypass.is_some() && native.busy_poll_us > 0 {
-        let what = "it is for the kernel's sockets; --bypass has --bypass-busy-poll";
-        return Err(options.native_busy_poll.wrong(what));
-    }
-    let mut addresses = Vec::new();
-    for word in settings.listen.words.iter().filter(|_| native.bypass.is_none()) {
-        let found = address::resolve(word, 1).map_err(|what| options.listen.wrong(what))?;
-        for ip in found.iter().map(SocketAddr::ip) {
-            if !addresses.contains(&ip) {
-                addresses.push(ip);
-            }
-        }
-    }
-    Ok(Some(NativeSettings { addresses, ..native }))
 }
 
 /// A byte that can stand in a key.

@@ -7,11 +7,11 @@
 mod address;
 mod admin;
 mod auth;
-mod bypass;
 mod checks;
 mod fabric;
 mod io;
 mod memcached;
+mod native;
 mod options;
 mod readers;
 mod settings;
@@ -21,11 +21,11 @@ mod tls;
 mod udp;
 
 pub use auth::AuthSettings;
-pub use bypass::{BypassSettings, PortSettings};
 pub use fabric::{FabricCache, FabricSettings};
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Extended, Switches};
-pub use options::{Arguments, Options, Value, tabled_names, tables};
+pub use native::{BypassSettings, PortSettings};
+pub use options::{Arguments, Options, Value, reference, reread_names, tabled_names, tables};
 pub use readers::{KernelGetSettings, LocalSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};

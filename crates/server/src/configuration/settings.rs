@@ -4,25 +4,27 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use micanite_control::Balance;
 use micanite_control::size::exact;
+use micanite_control::{Balance, Numa};
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
 use super::admin;
 use super::auth::{self, AuthSettings, Unauthenticated};
-use super::bypass::BypassSettings;
 use super::checks;
 use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
 use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
+use super::native::{self, BypassSettings};
 use super::options::ITEM_BYTES_MAX;
 use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
+use crate::control::numa::Found;
 use crate::limits::THREADS_MAX;
+use crate::native::NativeInterface;
 
 /// Listeners for TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub enum ControlSocket {
 pub struct NativeSettings {
     /// Addresses of the sockets; none with ports around the kernel.
     pub addresses: Vec<IpAddr>,
+    /// Interfaces of the kernel that share the workers; none if each worker has all addresses.
+    pub interfaces: Vec<NativeInterface>,
     /// Port of the first worker; -1: each worker takes a free one.
     pub port: i64,
     /// The longest datagram.
@@ -67,6 +71,14 @@ pub struct NativeSettings {
     pub busy_poll_us: u32,
     /// Ports around the kernel, where it is answered instead.
     pub bypass: Option<BypassSettings>,
+}
+
+impl NativeSettings {
+    /// Returns the addresses of a worker's sockets.
+    pub fn addresses_of(&self, worker: usize) -> &[IpAddr] {
+        let its = self.interfaces.iter().find(|its| its.workers.contains(&worker));
+        its.map_or(&self.addresses, |its| &its.addresses)
+    }
 }
 
 /// Checked settings, made by [`Settings::of`]. Every value is in its range.
@@ -122,6 +134,10 @@ pub struct Settings {
     pub namespace_delimiter: u8,
     /// Balancing of loads at the start.
     pub balance: Balance,
+    /// The NUMA nodes that the memory of partitions comes from.
+    pub numa: Numa,
+    /// The nodes of the machine, as the start has found them.
+    pub nodes: Found,
     /// Directory of the files that the items are kept in, absolute.
     pub image: Option<PathBuf>,
     pub control_socket: ControlSocket,
@@ -129,6 +145,10 @@ pub struct Settings {
     pub drain: Duration,
     /// Address where metrics and health are served over HTTP, if they are.
     pub admin: Option<SocketAddr>,
+    /// TLS of that address.
+    pub admin_tls: ListenTls,
+    /// Directory for files that its users begin.
+    pub admin_files: Option<PathBuf>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     pub io: IoSettings,
@@ -170,6 +190,8 @@ impl Settings {
         };
         let semantics = checks::semantics(options)?;
         let extended = Extended::of(&options.extended)?;
+        let admin = admin::admin(options.admin.text().unwrap_or_default());
+        let admin = admin.map_err(|what| options.admin.wrong(what))?;
         let mut settings = Self {
             listen: checks::listen(options)?,
             unix_socket: options.unix_socket.text().map(PathBuf::from),
@@ -195,11 +217,14 @@ impl Settings {
             eviction: checks::eviction(&options.eviction, semantics)?,
             namespace_delimiter: checks::namespace_delimiter(&options.namespace_delimiter)?,
             balance: options.balance.parse()?,
+            numa: options.numa.parse()?,
+            nodes: Found::default(),
             image: checks::path_or_none(&options.image)?,
             control_socket: checks::control_socket(&options.control_socket)?,
             drain: Duration::from_secs(options.drain_seconds.number()? as u64),
-            admin: admin::admin(options.admin.text().unwrap_or_default())
-                .map_err(|what| options.admin.wrong(what))?,
+            admin: admin.0,
+            admin_tls: admin.1,
+            admin_files: checks::path_or_none(&options.admin_files)?,
             value_buffer_bytes: 0,
             io: IoSettings { choice: options.io.parse()?, refused: None },
             hash_seed: checks::hash_seed(&options.hash_seed)?,
@@ -218,8 +243,9 @@ impl Settings {
             said: Options::default(),
         };
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
+        admin::check(admin, settings.tls.as_ref()).map_err(|what| options.admin.wrong(what))?;
         settings.udp = udp::udp(options, &settings.listen)?;
-        settings.native = checks::native(options, &settings)?;
+        settings.native = native::native(options, &settings)?;
         auth::check_datagrams(options, &settings)?;
         settings.kernel_get = readers::kernel_get(options, &settings)?;
         settings.local = readers::local(options, &settings)?;
@@ -244,6 +270,7 @@ impl Settings {
             namespace_delimiter: Some(self.namespace_delimiter),
             image: self.image.clone(),
             readers: self.local.is_some(),
+            nodes: self.nodes.workers(),
             seed,
             // The limit holds even if the server gets no maps, so that a restart finds the same partitions.
             partition_bytes_max: match self.kernel_get {

@@ -12,6 +12,7 @@ use micanite_engine::{Access, Route};
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use micanite_workload::recording::End;
 
+use crate::control::numa::Follow;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
 use crate::output::Output;
@@ -30,7 +31,7 @@ const PING_POLL: Duration = Duration::from_millis(5);
 
 /// Executes requests on behalf of the control thread.
 #[derive(Clone, Debug)]
-pub(super) struct Executor {
+pub(crate) struct Executor {
     pub server: Arc<Server>,
     pub clock: Clock,
     /// To the first worker.
@@ -42,7 +43,8 @@ impl Executor {
         match request {
             Request::Mode { access, partition } => self.mode(*access, *partition),
             Request::Move { partition, owner } => {
-                self.change(*partition, |before| Route { owner: *owner, ..before })
+                let follow = self.change(*partition, |before| Route { owner: *owner, ..before })?;
+                Ok(follow.text(*partition))
             }
             Request::Routes => Ok(self.routes()),
             Request::Directory => match &self.server.shared.native {
@@ -55,6 +57,7 @@ impl Executor {
                 Ok(String::new())
             }
             Request::Invalidate { name } => self.invalidate(name),
+            Request::Numa => Ok(self.server.numa.report(&self.server.shared.cache)),
             Request::Hotkeys => Ok(self.hot_keys()),
             Request::Stats => Ok(self.stats()),
             Request::Record(options) => self.record(options),
@@ -78,31 +81,34 @@ impl Executor {
     fn mode(&self, access: Access, partition: Option<usize>) -> Answer {
         let all = 0..self.partitions();
         let which = partition.map_or(all, |one| one..one.saturating_add(1));
+        let mut follows = Vec::new();
         for partition in which {
-            self.change(partition, |before| Route { access, ..before })?;
+            let follow = self.change(partition, |before| Route { access, ..before })?;
+            follows.extend((follow != Follow::Nothing).then_some((partition, follow)));
         }
-        Ok(String::new())
+        Ok(match follows.as_slice() {
+            [] => String::new(),
+            [(partition, follow)] => follow.text(*partition),
+            several => format!("the memory of {} partitions follows, see ctl numa\n", several.len()),
+        })
     }
 
-    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Answer {
+    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Result<Follow, String> {
         self.several_workers()?;
         let _routing = self.server.balance.routing();
         let before =
             self.server.shared.cache.route(partition).unwrap_or(Route { access: Access::Crcw, owner: 0 });
-        match self.server.set_route(partition, change(before)) {
-            Ok(()) => Ok(String::new()),
-            Err(error) => Err(error.to_string()),
-        }
+        self.server.set_route(partition, change(before)).map_err(|error| error.to_string())
     }
 
     /// A table. A single worker counts nothing by partition.
     fn routes(&self) -> String {
         let mut text = format!(
-            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}\n",
-            "partition", "mode", "owner", "requests/s", "requests"
+            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}  {:>6}\n",
+            "partition", "mode", "owner", "requests/s", "requests", "busy"
         );
         let counts = self.server.shared.loads.now(&self.server.shared.cache);
-        let rates = self.server.balance.rates();
+        let (rates, costs) = (self.server.balance.rates(), self.server.balance.costs());
         let several = self.several_workers().is_ok();
         let number = |number: Option<u64>| match number {
             Some(number) if several => number.to_string(),
@@ -114,8 +120,11 @@ impl Executor {
             };
             let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
             let (rate, sum) = (number(rates.get(partition).copied()), number(Some(sum)));
+            let busy =
+                costs.get(partition).map_or_else(|| "-".into(), |ns| format!("{:.2}%", *ns as f64 / 1e7));
+            let mode = access.name();
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}", access.name());
+            let _ = writeln!(text, "{partition:>9}  {mode:<4}  {owner:>5}  {rate:>12}  {sum:>15}  {busy:>6}");
         }
         text
     }

@@ -9,15 +9,18 @@
 //! | [`balance`] | changes routes by measured load |
 //! | `kernel_get` | tends the program that answers GETs in the kernel |
 //! | `local` | lets readers on the same host in, and takes their notes |
+//! | [`numa`] | keeps the memory of partitions on the nodes of their owners |
 //! | `restart` | executes another program, or another version of it, in the same process |
 
 pub mod balance;
 mod execute;
 pub(crate) mod kernel_get;
 pub mod local;
+pub mod numa;
 pub(crate) mod restart;
 mod socket;
 mod thread;
 
+pub(crate) use execute::Executor;
 pub(crate) use socket::{NoSocket, Socket};
 pub(crate) use thread::ControlThread;

@@ -57,6 +57,8 @@ native_counters! {
     stale,
     /// Datagrams handed to the owner of their partition.
     forwarded,
+    /// Datagrams for an owner at another interface than the one they came by.
+    crossed,
     /// Datagrams that other workers handed over.
     forwarded_in,
     /// Datagrams that could not be handed over: the ring was full.

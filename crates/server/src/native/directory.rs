@@ -21,6 +21,7 @@ pub(super) fn directory(cache: &Cache, native: &NativeShared) -> Directory {
         value_bytes_max: cache.value_bytes_max() as u32,
         ids_window: IDS_WINDOW as u16,
         cookie_s: COOKIE_EPOCH_S as u16,
+        addresses: native.named_addresses(),
     }
 }
 
@@ -34,9 +35,11 @@ pub(super) fn write(
     datagram: &mut [u8],
 ) -> Option<usize> {
     let directory = directory(cache, native);
-    let first = first.min(directory.entries());
+    let first = first.min(directory.all_entries());
     let mut writer = DirectoryWriter::new(datagram, &directory, first)?;
-    while let Some(entry) = entry(cache, native, worker, writer.next()) {
+    while writer.next() < directory.page_end(first)
+        && let Some(entry) = entry(cache, native, worker, writer.next())
+    {
         if !writer.push(entry) {
             break;
         }
@@ -49,7 +52,10 @@ fn entry(cache: &Cache, native: &NativeShared, worker: usize, number: u32) -> Op
     if let Some(core) = native.core_for(worker, number) {
         return Some(Entry::Core(core));
     }
-    let Route { access, owner } = cache.route(number - native.cores.len())?;
+    let partition = number - native.cores.len();
+    let Some(Route { access, owner }) = cache.route(partition) else {
+        return native.interface_entry(partition - cache.layout().partitions);
+    };
     let access = match access {
         Access::Erew => PartitionAccess::Erew,
         Access::Crew => PartitionAccess::Crew,
@@ -77,9 +83,9 @@ pub fn text(cache: &Cache, native: &NativeShared) -> String {
     ] {
         let _ = writeln!(text, "{name} {number}");
     }
-    let _ = writeln!(text, "\n{:>9}  {:>8}  {:>4}", "core", "UDP port", "node");
+    let _ = writeln!(text, "\n{:>9}  {:>8}  {:>4}{}", "core", "UDP port", "node", interface_heading(native));
     for (number, CoreEntry { port, node }) in native.cores.iter().enumerate() {
-        let _ = writeln!(text, "{number:>9}  {port:>8}  {node:>4}");
+        let _ = writeln!(text, "{number:>9}  {port:>8}  {node:>4}{}", interface_text(native, number));
     }
     let _ = writeln!(text, "\n{:>9}  {:<4}  {:>5}", "partition", "mode", "owner");
     for partition in 0..directory.partitions as usize {
@@ -89,4 +95,19 @@ pub fn text(cache: &Cache, native: &NativeShared) -> String {
         }
     }
     text
+}
+
+fn interface_heading(native: &NativeShared) -> &'static str {
+    if native.named_addresses() == 0 { "" } else { "  interface" }
+}
+
+/// Returns the interface of a core with its addresses; nothing if there are not several.
+fn interface_text(native: &NativeShared, core: usize) -> String {
+    match native.interface_of(core) {
+        Some((_, its)) if native.named_addresses() > 0 => {
+            let ips: Vec<_> = its.addresses.iter().map(ToString::to_string).collect();
+            format!("  {} ({})", its.name, ips.join(", "))
+        }
+        _ => String::new(),
+    }
 }

@@ -36,6 +36,6 @@ pub use ids::Ids;
 pub use port::bypass::BypassPort;
 pub use port::sockets::{SocketPort, Sockets};
 pub use port::{NativePort, QueueOfPort};
-pub use round::outbox::{Outbox, Source};
+pub use round::outbox::{Outbox, Part, Source, Watch};
 pub use round::{Round, Taken};
-pub use shared::NativeShared;
+pub use shared::{NativeInterface, NativeShared};

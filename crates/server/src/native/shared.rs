@@ -1,5 +1,6 @@
 //! State of the native protocol that workers share.
 
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -8,12 +9,22 @@ use micanite_net::Waker;
 use micanite_net::bypass::Bypass;
 use micanite_net::limits::FRAME_HEADER_BYTES_MAX;
 use micanite_net::xdp::FilterCounters;
-use micanite_wire::native::CoreEntry;
+use micanite_wire::native::{ADDRESSES_MAX, CoreEntry, CorePlace, Entry, InterfaceAddress};
 
 use super::cookie::CookieKey;
 use super::counters::{FrameStats, NativeCounters};
 use super::forward::SleepFlag;
 use super::ids::Ids;
+
+/// An interface, and the workers that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeInterface {
+    /// Name of the interface or of the port around the kernel, or an address.
+    pub name: String,
+    /// Addresses at which its workers answer.
+    pub addresses: Vec<IpAddr>,
+    pub workers: Range<usize>,
+}
 
 /// State of the native protocol that workers share.
 #[derive(Debug)]
@@ -28,8 +39,10 @@ pub struct NativeShared {
     pub frames: Box<[FrameStats]>,
     /// The ports around the kernel, attached as long as they are here; none over sockets.
     pub ports: Vec<Bypass>,
-    /// Workers that have queues of the same port; none over sockets.
-    shares: Box<[Range<usize>]>,
+    /// Interfaces that share the workers; none if each worker answers at all addresses.
+    pub interfaces: Box<[NativeInterface]>,
+    /// The addresses that the directory names; none if there is one interface at most.
+    named: Box<[InterfaceAddress]>,
     /// Numbered requests.
     pub ids: Ids,
     /// Proves addresses.
@@ -49,7 +62,8 @@ impl NativeShared {
             sleep_flags: cores.iter().map(|_| SleepFlag::default()).collect(),
             frames: Box::default(),
             ports: Vec::new(),
-            shares: Box::default(),
+            interfaces: Box::default(),
+            named: Box::default(),
             cores,
             ids: Ids::default(),
             cookie_key: CookieKey([random[0], random[1]]),
@@ -58,11 +72,32 @@ impl NativeShared {
         }
     }
 
-    /// The same over ports around the kernel, each of which has these workers.
+    /// The same over ports around the kernel.
     #[must_use]
-    pub fn over(mut self, ports: Vec<Bypass>, shares: Box<[Range<usize>]>) -> Self {
+    pub fn over(mut self, ports: Vec<Bypass>) -> Self {
         self.frames = self.cores.iter().map(|_| FrameStats::default()).collect();
-        (self.ports, self.shares) = (ports, shares);
+        self.ports = ports;
+        self
+    }
+
+    /// The same at interfaces that share the workers.
+    #[must_use]
+    pub fn at(mut self, interfaces: Vec<NativeInterface>) -> Self {
+        self.named = match interfaces.len() {
+            0 | 1 => Box::default(),
+            count => {
+                let each_max = (usize::from(ADDRESSES_MAX) / count).max(1);
+                let of = |(number, its): (usize, &NativeInterface)| {
+                    let interface = number as u16;
+                    let ips: Vec<_> =
+                        its.addresses.iter().filter(|ip| is_named(**ip)).take(each_max).collect();
+                    ips.into_iter().map(move |ip| InterfaceAddress { interface, ip: *ip }).collect::<Vec<_>>()
+                };
+                let named = interfaces.iter().enumerate().flat_map(of);
+                named.take(usize::from(ADDRESSES_MAX)).collect()
+            }
+        };
+        self.interfaces = interfaces.into();
         self
     }
 
@@ -81,14 +116,35 @@ impl NativeShared {
         }
     }
 
-    /// Workers that can answer what reaches this one: those of its port.
+    /// Workers that can answer what reaches this one: those of its interface.
     pub fn colleagues(&self, worker: usize) -> Range<usize> {
-        let own = self.shares.iter().find(|workers| workers.contains(&worker));
-        own.map_or(0..self.cores.len(), Clone::clone)
+        let own = self.interface_of(worker);
+        own.map_or(0..self.cores.len(), |(_, its)| its.workers.clone())
     }
 
-    /// Returns where clients of a worker's port reach another worker: at its own UDP port, or at that of a
-    /// substitute.
+    /// Returns the interface of a worker with its number, if workers are shared among interfaces.
+    pub fn interface_of(&self, worker: usize) -> Option<(usize, &NativeInterface)> {
+        self.interfaces.iter().enumerate().find(|(_, its)| its.workers.contains(&worker))
+    }
+
+    /// Returns the number of addresses that the directory names.
+    pub fn named_addresses(&self) -> u16 {
+        self.named.len() as u16
+    }
+
+    /// Returns the entry of the directory that has this number among those of interfaces.
+    pub fn interface_entry(&self, number: usize) -> Option<Entry> {
+        if let Some(core) = self.cores.get(number) {
+            let interface = self.interface_of(number).map_or(0, |(number, _)| number as u16);
+            return Some(Entry::Place(CorePlace { port: core.port, interface }));
+        }
+        // All of them are equally long.
+        let numbers = Entry::Address(*self.named.first()?).numbers() as usize;
+        self.named.get((number - self.cores.len()) / numbers).copied().map(Entry::Address)
+    }
+
+    /// Returns where clients that reach a worker reach another one: at its own UDP port, or at that of a
+    /// substitute at the same interface.
     pub fn core_for(&self, worker: usize, other: usize) -> Option<CoreEntry> {
         let core = *self.cores.get(other)?;
         let reachable = self.colleagues(worker);
@@ -133,4 +189,10 @@ impl NativeShared {
             wakers[worker].wake();
         }
     }
+}
+
+/// Returns whether the directory names an address: one that leads to this machine from another one, or to
+/// loopback for clients that are there.
+fn is_named(ip: IpAddr) -> bool {
+    !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) && !ip.is_unspecified()
 }

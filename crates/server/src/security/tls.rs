@@ -15,6 +15,8 @@ pub struct TlsShared {
     settings: TlsSettings,
     current: RwLock<Configs>,
     refreshed_s: AtomicU32,
+    /// Refreshes that were done, and that failed.
+    refreshes: [AtomicU32; 2],
     /// The last second in which a client asked for the files to be read.
     asked_s: AtomicU32,
 }
@@ -53,6 +55,7 @@ impl TlsShared {
             current: RwLock::new(Configs::load(settings)?),
             settings: settings.clone(),
             refreshed_s: AtomicU32::new(now_s),
+            refreshes: Default::default(),
             asked_s: AtomicU32::new(0),
         })
     }
@@ -74,7 +77,9 @@ impl TlsShared {
     /// # Errors
     /// As in [`Self::new`].
     pub fn refresh(&self, now_s: u32) -> Result<(), String> {
-        let configs = Configs::load(&self.settings)?;
+        let configs = Configs::load(&self.settings);
+        self.refreshes[usize::from(configs.is_err())].fetch_add(1, Ordering::Relaxed);
+        let configs = configs?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = configs;
         self.refreshed_s.store(now_s, Ordering::Relaxed);
         Ok(())
@@ -94,6 +99,12 @@ impl TlsShared {
     /// Returns the settings.
     pub fn settings(&self) -> &TlsSettings {
         &self.settings
+    }
+
+    /// Returns how often the files were read again, and how often that failed.
+    pub fn refreshes(&self) -> (u32, u32) {
+        let [done, failed] = self.refreshes.each_ref().map(|count| count.load(Ordering::Relaxed));
+        (done, failed)
     }
 
     /// When the files were read, unix time.

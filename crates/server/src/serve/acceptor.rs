@@ -26,7 +26,7 @@ use crate::shared::clock::unix_now_s;
 use crate::shared::{Ending, Server};
 use crate::worker::{Incoming, Post};
 
-const SIGNALS: u64 = u64::MAX;
+const SIGNALS_TOKEN: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
 /// Pause in which the workers of a full server catch up.
 const CATCH_UP: Duration = Duration::from_micros(200);
@@ -64,13 +64,13 @@ impl Acceptor {
         streams: Receiver<Stream>,
     ) -> io::Result<Self> {
         let mut set = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {
+        for (signal, _) in super::SIGNALS {
             set.add(signal);
         }
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let poller = Poller::new()?;
-        poller.add(&signals, SIGNALS, Interest::Read)?;
+        poller.add(&signals, SIGNALS_TOKEN, Interest::Read)?;
         poller.add(&server.main_waker, WAKER, Interest::Read)?;
         for (number, listener) in listeners.iter().enumerate() {
             poller.add(listener, number as u64, Interest::Read)?;
@@ -172,7 +172,7 @@ impl Acceptor {
         }
         for number in 0..count {
             match self.poller.event(number).token {
-                SIGNALS => self.take_signals(),
+                SIGNALS_TOKEN => self.take_signals(),
                 WAKER => self.take_streams(links),
                 listener if self.server.shared.ending() == Ending::Not => {
                     self.accept(listener as usize, links);

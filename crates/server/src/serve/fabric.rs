@@ -126,7 +126,7 @@ pub(super) fn warn(settings: &Settings) {
         );
         return;
     }
-    if super::exposure::is_reachable(&fabric.address.host) {
+    if super::warnings::is_reachable(&fabric.address.host) {
         let open = match settings.auth {
             None => "has no passwords (-Y FILE asks for them) and ",
             Some(_) => "",

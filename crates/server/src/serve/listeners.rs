@@ -59,7 +59,7 @@ pub(super) fn open_native(
     for worker in 0..settings.threads {
         let mut sockets = Vec::new();
         let mut port = u16::try_from(native.port).map_or(0, |base| base + worker as u16);
-        for ip in &native.addresses {
+        for ip in native.addresses_of(worker) {
             let socket = open(*ip, port)?;
             let address = socket.local_addr();
             port = address.map_or(port, |address| address.port());

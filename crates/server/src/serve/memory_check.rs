@@ -15,8 +15,8 @@ struct Machine {
     available: usize,
 }
 
-/// Warns of less memory than the server may use, and refuses more items than the machine has memory for. What an
-/// image, or the kernel's maps, hold already is not looked at: they may be in use, or on a disk.
+/// Warns of less memory than the server may use, and refuses more items than the machine has memory for. What
+/// an image, or the kernel's maps, hold already is not looked at: they may be in use, or on a disk.
 pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     warn_of_group(report::bytes_max(settings));
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -37,8 +37,8 @@ fn compare(memory_bytes: usize, machine: Machine) -> Result<(), Failure> {
     }
     if memory_bytes > machine.available {
         log!(
-            "-m asks for {wanted}, and this machine has {} available now: as it fills, the kernel will swap or \
-             end processes; less with -m, or end others",
+            "-m asks for {wanted}, and this machine has {} available now: as it fills, the kernel will swap \
+             or end processes; less with -m, or end others",
             size::text(machine.available)
         );
     }

@@ -1,8 +1,6 @@
 //! A server from its options to its end.
 
 mod acceptor;
-
-mod exposure;
 mod fabric;
 mod inheritance;
 mod kernel_get;
@@ -15,6 +13,7 @@ mod process;
 mod report;
 mod supervisor;
 mod threads;
+mod warnings;
 
 use std::io;
 use std::process::ExitCode;
@@ -31,8 +30,9 @@ use crate::configuration::{Arguments, Settings, UsageError};
 use crate::control::balance::BalanceThread;
 use crate::control::kernel_get::KernelGetThread;
 use crate::control::local::LocalThread;
+use crate::control::numa::{Found, NumaThread};
 use crate::control::restart::{Program, Restart, Trial};
-use crate::control::{ControlThread, NoSocket, Socket};
+use crate::control::{ControlThread, Executor, NoSocket, Socket};
 use crate::native::NativeShared;
 use crate::native::fabric::FabricPort;
 use crate::shared::Server;
@@ -41,6 +41,7 @@ use acceptor::Acceptor;
 use inheritance::Inheritance;
 pub use memory_check::memory_limit_bytes;
 use opened::{Memory, Opened, load_secrets};
+pub use process::SIGNALS;
 use supervisor::Supervisor;
 use threads::Threads;
 
@@ -95,6 +96,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings, inheritance.map_count());
+    settings.nodes = Found::here(settings.numa, settings.threads);
     let mut opened = Opened::new(&mut settings, &mut inheritance)?;
     let memory = opened.memory(&settings, &mut inheritance)?;
     let image = OpenImage(Arc::clone(&memory.cache));
@@ -105,7 +107,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
-    opened.admin.start().map_err(cannot_start)?;
+    opened.start_admin(&settings, &inheritance)?;
     settings.io.probe()?;
     let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =
         opened;
@@ -131,7 +133,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             return Err(cannot_start(error));
         }
     };
-    admin.set_running(&server, clock);
+    admin.set_running(Executor { server: Arc::clone(&server), clock, worker: threads.links[0].clone() });
     report::print(&server, &acceptor, &threads.cpus, helpers.control.as_ref(), admin.address());
     inheritance.finish(&server);
     acceptor.run(&threads);
@@ -156,6 +158,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 /// that cannot start.
 fn print(settings: &Settings) -> Result<(), Failure> {
     if let Some(trial) = Trial::of_environment() {
+        memory_check::check(settings)?;
         load_secrets(settings)?;
         kernel_get::try_out(settings, &trial)?;
         fabric::probe(settings)?;
@@ -223,6 +226,7 @@ struct Helpers {
     kernel_get: Option<KernelGetThread>,
     balance: Option<BalanceThread>,
     local: Option<LocalThread>,
+    numa: Option<NumaThread>,
 }
 
 impl Helpers {
@@ -234,16 +238,18 @@ impl Helpers {
     ) -> io::Result<Self> {
         let kernel_get = KernelGetThread::start(server)?;
         let balance = BalanceThread::start(server)?;
+        let numa = NumaThread::start(server)?;
         let start = |socket| ControlThread::start(socket, server, clock, threads.links[0].clone());
         let control = socket.map(start).transpose()?;
         let start = |(listener, streams)| LocalThread::start(listener, server, streams);
-        Ok(Self { control, kernel_get, balance, local: local.map(start).transpose()? })
+        Ok(Self { control, kernel_get, balance, numa, local: local.map(start).transpose()? })
     }
 
     fn end(self) {
         self.local.into_iter().for_each(LocalThread::end);
         self.control.into_iter().for_each(ControlThread::end);
         self.balance.into_iter().for_each(BalanceThread::end);
+        self.numa.into_iter().for_each(NumaThread::end);
         self.kernel_get.into_iter().for_each(KernelGetThread::end);
     }
 }
@@ -323,7 +329,7 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
         drop(OpenImage(cache));
         let text = format!("the image has another seed than {seed} (--hash-seed)");
-        return Err(Failure::system(text));
+        return Err(Failure { code: EXIT_USAGE, text });
     }
     cache.set_prefetch(settings.prefetch);
     Ok(cache)

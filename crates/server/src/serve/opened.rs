@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use micanite_control::cores;
+use micanite_control::nodes::Nodes;
 use micanite_engine::Cache;
 use micanite_net::Listener;
 use micanite_net::bypass::Bypass;
@@ -15,9 +16,9 @@ use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
 use super::{Failure, cannot_start, fabric, listeners, local, memory_check, process};
-use crate::configuration::Settings;
+use crate::configuration::{PortSettings, Settings};
 use crate::control::kernel_get::KernelGetState;
-use crate::native::{NativeShared, Sockets};
+use crate::native::{NativeInterface, NativeShared, Sockets};
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
 use crate::shared::clock::{Clock, unix_now_s};
@@ -35,7 +36,7 @@ pub(super) struct Opened {
     pub kept_udp: Vec<OwnedFd>,
     pub admin: Admin,
     pub auth: Option<Auth>,
-    pub tls: Option<TlsShared>,
+    pub tls: Option<Arc<TlsShared>>,
     pub clock: Clock,
 }
 
@@ -75,7 +76,7 @@ impl Opened {
         }
         if !settings.daemon {
             // Opening a large image takes long, so the admin side answers before.
-            self.admin.start().map_err(cannot_start)?;
+            self.start_admin(settings, inheritance)?;
         }
         let native = self.sockets.as_ref().zip(self.native.as_ref());
         let listening = Listening { udp: self.udp.as_ref(), native };
@@ -86,6 +87,12 @@ impl Opened {
             is_as_started = process::become_user(settings)?;
         }
         Ok(Memory { cache, kernel_get, is_as_started, locks })
+    }
+
+    /// Starts the admin side, if it has not been started yet.
+    pub fn start_admin(&mut self, settings: &Settings, inheritance: &Inheritance) -> Result<(), Failure> {
+        let tls = self.tls.clone().map(|tls| (tls, settings.admin_tls));
+        self.admin.start(tls, inheritance.is_restart()).map_err(cannot_start)
     }
 }
 
@@ -100,9 +107,9 @@ pub(super) struct Memory {
 }
 
 /// Reads passwords, certificates and keys, as far as they are asked for.
-pub(super) fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>), Failure> {
+pub(super) fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<Arc<TlsShared>>), Failure> {
     let auth = settings.auth.as_ref().map(Auth::new).transpose();
-    let load = |tls| TlsShared::new(tls, unix_now_s());
+    let load = |tls| TlsShared::new(tls, unix_now_s()).map(Arc::new);
     let tls = settings.tls.as_ref().map(load).transpose();
     Ok((auth.map_err(Failure::system)?, tls.map_err(Failure::system)?))
 }
@@ -116,23 +123,29 @@ fn native(
     let Some(native) = &settings.native else {
         return Ok(None);
     };
-    let cpus = cores::of_workers(settings.threads);
+    let (cpus, nodes) = (cores::of_workers(settings.threads), Nodes::here());
     let port = |worker: usize| match sockets.and_then(|sockets| sockets[worker].first()) {
         Some(socket) => socket.local_addr().map_or(0, |address| address.port()),
         None => native.port as u16 + worker as u16,
     };
     let core = |worker| CoreEntry {
         port: port(worker),
-        node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
+        // Clients take 0 for unknown.
+        node: cpus.get(worker).and_then(|cpu| nodes.of_cpu(*cpu)).unwrap_or(0),
     };
     let cores = (0..settings.threads).map(core).collect();
     let random = [process::random_seed()?, process::random_seed()?, process::random_seed()?];
     let shared = NativeShared::new(cores, native.payload_bytes, random);
     Ok(Some(match &native.bypass {
         Some(bypass) => {
-            let shares = bypass.ports.iter().map(|port| port.workers.clone());
-            shared.over(ports, shares.collect())
+            let interface = |(open, of): (&Bypass, &PortSettings)| NativeInterface {
+                name: of.name.to_string(),
+                addresses: open.addresses.iter().map(|(ip, _)| *ip).collect(),
+                workers: of.workers.clone(),
+            };
+            let interfaces = ports.iter().zip(&bypass.ports).map(interface).collect();
+            shared.over(ports).at(interfaces)
         }
-        None => shared,
+        None => shared.at(native.interfaces.clone()),
     }))
 }

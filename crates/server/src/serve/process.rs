@@ -88,6 +88,24 @@ pub(super) fn lock_and_core(settings: &Settings) {
     }
 }
 
+/// Signals that a running server takes, and what each does.
+pub const SIGNALS: [(Signal, &str); 5] = [
+    (Signal::SIGTERM, ENDS),
+    (Signal::SIGINT, ENDS),
+    (
+        Signal::SIGUSR1,
+        "ends gracefully, as `shutdown graceful` does: connections finish what they have begun, for \
+         `--drain-seconds` at most",
+    ),
+    (Signal::SIGUSR2, "restarts in place, as `micanite ctl restart` does"),
+    (
+        Signal::SIGHUP,
+        "reads certificates and passwords again; connections stay as they are. If a file is wrong, the old \
+         ones stay, and the log names the problem",
+    ),
+];
+const ENDS: &str = "ends cleanly: exit status 0; the Unix socket and the pid file are removed";
+
 /// Lets signals that ask a running server for something wait until it runs: during a start they
 /// would end it. That a file grows beyond `ulimit -f` is told by the error of the write, whatever
 /// thread meets it.

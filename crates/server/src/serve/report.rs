@@ -9,15 +9,16 @@ use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::{exposure, fabric, local, ports};
+use super::{fabric, local, ports, warnings};
 use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
-use crate::native::{Ids, NativePort, ring_bytes};
+use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
 use crate::shared::Server;
+use crate::telemetry::admin::feed_bytes;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
 use crate::telemetry::record::Recorder;
@@ -55,7 +56,8 @@ impl Beside {
                 * (ring_buffers_bytes + Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES)
                 + Prefixes::bytes(settings.threads)
                 + Recorder::bytes(settings.threads)
-                + WATCHERS_MAX * settings.watcher_bytes,
+                + WATCHERS_MAX * settings.watcher_bytes
+                + settings.admin.map_or(0, |_| feed_bytes(settings.threads)),
             native_bytes: settings.native.as_ref().map_or(0, |native| native_bytes(settings, native)),
             udp_bytes: settings
                 .udp
@@ -91,7 +93,8 @@ fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
         }
         None => {
             let bytes = native.payload_bytes;
-            let port_bytes = NativePort::bytes(native.addresses.len(), bytes, native.gro);
+            let addresses = (0..settings.threads).map(|worker| native.addresses_of(worker).len()).max();
+            let port_bytes = NativePort::bytes(addresses.unwrap_or(0), bytes, native.gro);
             (bytes, port_bytes, 0)
         }
     };
@@ -119,7 +122,7 @@ pub(super) fn print(
     acceptor: &Acceptor,
     cpus: &[usize],
     control: Option<&ControlThread>,
-    admin: Option<SocketAddr>,
+    admin: Option<(SocketAddr, bool)>,
 ) {
     log!("version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     for (name, text) in [
@@ -137,11 +140,17 @@ pub(super) fn print(
     for text in texts {
         log!("  {:<10} {text}", "port");
     }
+    if let (Some(native), Some(NativeSettings { interfaces, .. })) = (native, &server.settings.native) {
+        for its in interfaces {
+            log!("  {:<10} {}", "interface", interface(native, its));
+        }
+    }
     if let Some(state) = &server.kernel_get {
         log!("  {:<10} {}", "kernel get", state.text());
     }
-    if let Some(address) = admin {
-        log!("  {:<10} http://{address}/", "admin");
+    if let Some((address, is_encrypted)) = admin {
+        let scheme = if is_encrypted { "https" } else { "http" };
+        log!("  {:<10} {scheme}://{address}/", "admin");
         if !address.ip().is_loopback() {
             log!(
                 "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin \
@@ -155,13 +164,30 @@ pub(super) fn print(
     if let Some(local) = &server.settings.local {
         log!("  {:<10} {}", "local", local::text(local));
     }
-    exposure::warn(&server.settings);
+    if let Some(text) = server.numa.line() {
+        log!("  {:<10} {text}", "numa");
+    }
+    if let Some(text) = server.numa.warning() {
+        log!("warning: {text}");
+    } else if let Some(reason) = server.numa.reason().filter(|_| server.numa.nodes() > 1) {
+        log!("  {:<10} because {reason}", "");
+    }
+    warnings::of_listeners(server);
     local::warn(&server.settings);
     fabric::warn(&server.settings);
     if let Some(native) = native {
         ports::warn(native, &server.settings, cpus);
     }
+    warnings::of_workers(server);
     log!("ready");
+}
+
+/// An interface with the ports of its workers.
+fn interface(native: &NativeShared, its: &NativeInterface) -> String {
+    let ports: Vec<_> = native.cores[its.workers.clone()].iter().map(|core| core.port.to_string()).collect();
+    let ips: Vec<_> = its.addresses.iter().map(ToString::to_string).collect();
+    let plural = if ports.len() == 1 { "" } else { "s" };
+    format!("{}, UDP port{plural} {} at {}", its.name, ports.join(" "), ips.join(", "))
 }
 
 fn control_text(control: Option<&ControlThread>) -> String {

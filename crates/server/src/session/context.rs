@@ -67,7 +67,8 @@ impl Context<'_> {
     /// Executes a batch ([`Worker::execute`]), and counts it for balancing and hot keys.
     #[inline]
     pub(crate) fn execute<S: ReplySink + Send>(&mut self, requests: &[Request<'_>], sink: &mut S) -> usize {
-        let done = if self.shared.watch.wanted().is_empty() {
+        let is_timed = self.shared.costs.is_timed(self.worker.number());
+        let done = if self.shared.watch.wanted().is_empty() && !is_timed {
             self.worker.execute(requests, self.now_s, sink)
         } else {
             watch::execute(self, requests, sink)

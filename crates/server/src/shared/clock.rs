@@ -57,6 +57,13 @@ pub(crate) fn monotonic_ns() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
+/// CPU time of this thread, in nanoseconds.
+pub(crate) fn cpu_time_ns() -> u64 {
+    // It cannot fail for the calling thread.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
 /// Whole seconds of a time in milliseconds.
 #[inline]
 pub fn seconds(now_ms: u64) -> u32 {

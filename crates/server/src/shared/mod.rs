@@ -20,6 +20,7 @@ use crate::configuration::Settings;
 use crate::control::local::LocalShared;
 use crate::native::NativeShared;
 use crate::native::fabric::FabricShared;
+use crate::telemetry::costs::Costs;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
 use crate::telemetry::loads::Loads;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub hot: Box<[HotKeys]>,
     /// Requests by worker and partition.
     pub loads: Loads,
+    /// Time that they take, for balancing.
+    pub costs: Costs,
     /// The watchers. A batch looks at one word of it, which says if anything below is wanted.
     pub watch: Arc<Watch>,
     /// The counts of `stats detail`.
@@ -96,6 +99,7 @@ impl Shared {
             latency: (0..threads).map(|_| Latency::default()).collect(),
             hot: hot.collect(),
             loads: Loads::new(threads, &cache),
+            costs: Costs::new(threads, cache.layout().partitions),
             watch,
             prefixes: Prefixes::new(threads, settings.namespace_delimiter),
             recorder: Recorder::new(threads, settings.namespace_delimiter),

@@ -12,6 +12,7 @@ use super::{AcceptorCounters, AcceptorNumbers, Ending, Shared};
 use crate::configuration::Settings;
 use crate::control::balance::BalanceState;
 use crate::control::kernel_get::KernelGetState;
+use crate::control::numa::{Follow, NumaState};
 use crate::control::restart::Restart;
 use crate::native::NativeShared;
 use crate::security::auth::Auth;
@@ -38,9 +39,11 @@ pub struct Server {
     /// Users, if clients have to authenticate.
     pub auth: Option<Auth>,
     /// TLS, if it is spoken.
-    pub tls: Option<TlsShared>,
+    pub tls: Option<Arc<TlsShared>>,
     /// The balancing of partitions.
     pub balance: BalanceState,
+    /// The places of partitions on NUMA nodes.
+    pub numa: NumaState,
     /// The program that follows in this process, if one does.
     pub(crate) restart: Restart,
     /// The waker of the main thread.
@@ -78,7 +81,9 @@ impl Server {
         native: Option<NativeShared>,
         started_s: u32,
     ) -> io::Result<Self> {
+        let numa = NumaState::new(&settings.nodes, &cache);
         Ok(Self {
+            numa,
             shared: Shared::new(&settings, cache, native)?,
             balance: BalanceState::new(settings.balance),
             working: AtomicUsize::new(settings.threads),
@@ -142,11 +147,13 @@ impl Server {
         *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = baseline;
     }
 
-    /// Changes the route of a partition, from any thread that is not a worker.
+    /// Changes the route of a partition, from any thread that is not a worker and holds
+    /// [`BalanceState::routing`]. Returns what that means for its memory.
     ///
     /// # Errors
     /// There is no such partition or worker.
-    pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
+    pub fn set_route(&self, partition: usize, route: Route) -> Result<Follow, RouteError> {
+        let before = self.shared.cache.route(partition).unwrap_or(route);
         if route.access == Access::Erew {
             self.shared.loads.expect_exclusive();
         }
@@ -154,7 +161,7 @@ impl Server {
         if let (Some(kernel_get), Some(native)) = (&self.kernel_get, &self.shared.native) {
             kernel_get.set_generation(|| native.generation(&self.shared.cache));
         }
-        Ok(())
+        Ok(self.numa.follow(partition, before, route))
     }
 
     /// Returns the verbosity, 0 to 3.

@@ -5,13 +5,14 @@
 //! | [`stats`] | counters, `stats` in all groups |
 //! | `admin` | metrics, health and a page over HTTP |
 //! | [`latency`] | how long requests take, as histograms |
-//! | [`loads`] | requests by worker and partition |
+//! | [`loads`], [`costs`] | requests by worker and partition, and what they take |
 //! | [`peer`], `outcome` | peers, requests and outcomes as the others tell them apart |
 //! | [`hot`] | the keys that are asked for most |
 //! | `watch` | lines about requests, evictions and connections |
 //! | [`record`] | requests of sampled keys, written to a file |
 
 pub(crate) mod admin;
+pub mod costs;
 pub mod hot;
 pub mod latency;
 pub mod loads;

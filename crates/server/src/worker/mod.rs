@@ -33,6 +33,7 @@ use crate::native::NativePort;
 use crate::session::Context;
 use crate::shared::clock::{Clock, seconds};
 use crate::shared::{Ending, Server};
+use crate::telemetry::costs::RoundKind;
 use crate::telemetry::latency::{Began, Transport};
 use crate::telemetry::stats::Counters;
 use crate::udp::UdpPort;
@@ -239,6 +240,8 @@ impl<P: Streams> Worker<P> {
     /// Gives a turn to every connection with something to do. Returns the time.
     fn round(&mut self) -> io::Result<u64> {
         let more = self.serve_native()?;
+        let costs = &self.server.shared.costs;
+        let timed = costs.begin(self.number, RoundKind::Other, || self.clock.now_ms());
         let queued = self.has_queued();
         let rest = self.serve_fabric();
         let busy = self.serve_udp()? || queued || self.has_posts || more;
@@ -267,6 +270,7 @@ impl<P: Streams> Worker<P> {
             }
         }
         self.go_on(begun, now_ms);
+        self.server.shared.costs.end(self.number, RoundKind::Other, timed);
         if self.has_posts {
             self.take_posts(now_ms);
         }

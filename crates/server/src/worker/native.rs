@@ -10,6 +10,7 @@ use crate::limits::{DATAGRAMS_PER_POLL, ROUNDS_PER_POLL};
 use crate::native::NativePort;
 use crate::session::Context;
 use crate::shared::clock::seconds;
+use crate::telemetry::costs::RoundKind;
 use crate::telemetry::latency::Transport;
 
 /// A worker's port, and its steps to sleep.
@@ -46,8 +47,10 @@ impl<P: Streams> Worker<P> {
             let latency = &shared.latency[self.number];
             let began = latency.begin(Transport::Native, now_ms, counters);
             begin_second(&mut self.engine, &self.server, now_ms);
+            let timed = shared.costs.begin(self.number, RoundKind::Native, || now_ms);
             let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
             let count = turn.port.round(&mut context, now_ms)?;
+            shared.costs.end(self.number, RoundKind::Native, timed);
             if self.is_one_of_several {
                 // Rounds without requests to the engine must not keep other workers waiting.
                 self.engine.serve();

@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use micanite_net::{Interest, Streams};
-use nix::time::{ClockId, clock_gettime};
 
 use super::queues::Kind;
 use super::slots::Slot;
 use super::{Bytes, Worker};
 use crate::limits::{IDLE_PASS_MS, LOGIN_MS_MAX, LOGINS_CHECK_MS};
 use crate::shared::Server;
-use crate::shared::clock::seconds;
+use crate::shared::clock::{cpu_time_ns, seconds};
 
 impl<P: Streams> Worker<P> {
     /// Does the regular work of a worker: upkeep of the cache, closing of connections, statistics.
@@ -108,13 +107,6 @@ impl<P: Streams> Worker<P> {
             |worker| worker.counters().auth_timeouts.add(1),
         );
     }
-}
-
-/// Returns the CPU time of this thread.
-fn cpu_time_ns() -> u64 {
-    // It cannot fail for the calling thread.
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
 /// Tells readers on this host of a new second before a worker acts in it. What is due in it, such as a flush,

@@ -29,6 +29,8 @@ impl PortMap {
         let Some((directory, first, bytes)) = Directory::read(datagram) else {
             return 0;
         };
+        // Clients are to stay at the relay's address.
+        let directory = Directory { addresses: 0, ..directory };
         let mut again = vec![0; datagram.len().next_multiple_of(8) + 8];
         let Some(mut writer) = DirectoryWriter::new(&mut again, &directory, first) else {
             return 0;
@@ -72,6 +74,7 @@ mod tests {
             value_bytes_max: 9,
             ids_window: 64,
             cookie_s: 64,
+            addresses: 0,
         };
         let mut datagram = vec![0; 120];
         let mut writer = DirectoryWriter::new(&mut datagram, &directory, first).unwrap();

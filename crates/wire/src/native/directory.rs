@@ -1,11 +1,16 @@
-//! The directory: it maps cores to ports, and partitions to their owners.
+//! The directory: it maps cores to ports, partitions to their owners, and cores to interfaces.
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use super::directory_entry::{
+    ADDRESS_NUMBERS, CoreEntry, CorePlace, ENTRY_BYTES, Entry, InterfaceAddress, PartitionEntry,
+};
 use super::{Header, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 use crate::hash::PARTITION_BITS;
 
+/// Most addresses of all interfaces of a server.
+pub const ADDRESSES_MAX: u16 = 64;
+
 const FIXED_BYTES: usize = 40;
-const ENTRY_BYTES: usize = 4;
 const REQUEST_BYTES: usize = 8;
 
 const _: () = assert!(KEY_BYTES_MAX < 256);
@@ -60,46 +65,30 @@ pub struct Directory {
     pub ids_window: u16,
     /// Shortest lifetime of a cookie.
     pub cookie_s: u16,
-}
-
-/// Access mode of a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum PartitionAccess {
-    /// Only the owner reads and writes.
-    Erew = 0,
-    /// Every core reads, the owner writes.
-    Crew = 1,
-    /// Every core reads and writes.
-    Crcw = 2,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CoreEntry {
-    /// UDP port of the core.
-    pub port: u16,
-    /// NUMA node of the core.
-    pub node: u16,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartitionEntry {
-    /// Core that owns the partition.
-    pub owner: u16,
-    pub access: PartitionAccess,
-}
-
-/// An entry. Cores come before partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
-    Core(CoreEntry),
-    Partition(PartitionEntry),
+    /// Number of the addresses of all interfaces, if each core has one of several interfaces; 0: every
+    /// core answers at the address that the client was given.
+    pub addresses: u16,
 }
 
 impl Directory {
-    /// Returns the number of all entries.
+    /// Returns the number of the entries of cores and partitions, which every client reads.
     pub fn entries(&self) -> u32 {
         u32::from(self.cores) + self.partitions
+    }
+
+    /// Returns the number of all entries, with those of interfaces.
+    pub fn all_entries(&self) -> u32 {
+        let cores = u32::from(self.cores);
+        match self.addresses {
+            0 => self.entries(),
+            addresses => self.entries() + cores + u32::from(addresses) * ADDRESS_NUMBERS,
+        }
+    }
+
+    /// Returns where a page ends that begins with this entry. Clients that know no interfaces refuse pages
+    /// with entries of these, so a page has none beside other entries.
+    pub fn page_end(&self, first: u32) -> u32 {
+        if first < self.entries() { self.entries() } else { self.all_entries() }
     }
 
     /// Parses a directory reply. Returns the directory, the number of the first entry, and the
@@ -118,6 +107,7 @@ impl Directory {
             value_bytes_max: u32_at(body, 20),
             ids_window: u16_at(body, 24),
             cookie_s: u16_at(body, 26),
+            addresses: u16_at(body, 36),
         };
         let (first, listed) = (u32_at(body, 28), u32_at(body, 32));
         let end = first.checked_add(listed)?;
@@ -129,25 +119,26 @@ impl Directory {
             && directory.cores > 0
             && directory.ids_window > 0
             && payload_bytes.contains(&directory.payload_bytes_max)
-            && end <= directory.entries();
+            && directory.addresses <= ADDRESSES_MAX
+            && end <= directory.page_end(first);
         valid.then_some((directory, first, entries))
     }
 
-    /// Parses the four bytes of entry `number`; `None` if they are invalid.
+    /// Parses entry `number` at the start of these bytes; `None` if it is invalid.
     pub fn entry(&self, number: u32, bytes: &[u8]) -> Option<Entry> {
-        let bytes = bytes.get(..ENTRY_BYTES)?;
-        if number < u32::from(self.cores) {
-            let (port, node) = (u16_at(bytes, 0), u16_at(bytes, 2));
-            return (port != 0).then_some(Entry::Core(CoreEntry { port, node }));
+        let cores = u32::from(self.cores);
+        if number < cores {
+            return CoreEntry::read(bytes).map(Entry::Core);
         }
-        let owner = u16_at(bytes, 0);
-        let access = match bytes[2] {
-            0 => PartitionAccess::Erew,
-            1 => PartitionAccess::Crew,
-            2 => PartitionAccess::Crcw,
-            _ => return None,
-        };
-        (owner < self.cores).then_some(Entry::Partition(PartitionEntry { owner, access }))
+        if number < self.entries() {
+            return PartitionEntry::read(bytes, self.cores).map(Entry::Partition);
+        }
+        let number = number - self.entries();
+        if number < cores {
+            return CorePlace::read(bytes).map(Entry::Place);
+        }
+        let is_first = (number - cores).is_multiple_of(ADDRESS_NUMBERS);
+        InterfaceAddress::read(bytes).filter(|_| is_first).map(Entry::Address)
     }
 }
 
@@ -182,6 +173,7 @@ impl<'a> DirectoryWriter<'a> {
         put_u32(body, 20, directory.value_bytes_max);
         put_u16(body, 24, directory.ids_window);
         put_u16(body, 26, directory.cookie_s);
+        put_u16(body, 36, directory.addresses);
         put_u32(body, 28, first);
         Some(Self { datagram, first, listed: 0 })
     }
@@ -194,21 +186,12 @@ impl<'a> DirectoryWriter<'a> {
     /// Adds the next entry; returns `false` if there is no room.
     pub fn push(&mut self, entry: Entry) -> bool {
         let at = Header::BYTES + FIXED_BYTES + self.listed as usize * ENTRY_BYTES;
-        let Some(out) = self.datagram.get_mut(at..at + ENTRY_BYTES) else {
+        let bytes = entry.numbers() as usize * ENTRY_BYTES;
+        let Some(out) = self.datagram.get_mut(at..at + bytes) else {
             return false;
         };
-        match entry {
-            Entry::Core(core) => {
-                put_u16(out, 0, core.port);
-                put_u16(out, 2, core.node);
-            }
-            Entry::Partition(partition) => {
-                put_u16(out, 0, partition.owner);
-                out[2] = partition.access as u8;
-                out[3] = 0;
-            }
-        }
-        self.listed += 1;
+        entry.write(out);
+        self.listed += entry.numbers();
         true
     }
 

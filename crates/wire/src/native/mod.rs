@@ -6,12 +6,13 @@
 //! | `opcode.rs`, `status.rs` | operations and their results |
 //! | `request.rs` | requests: the server reads them, the client writes them |
 //! | `reply.rs` | replies: the server writes them, the client reads them |
-//! | `directory.rs` | owners of partitions |
+//! | `directory.rs`, `directory_entry.rs` | owners of partitions, interfaces of cores |
 //! | `hello.rs` | over a fabric: login, and what the server tells about itself |
 //! | `entries.rs` | over a fabric: entries that a server pushes, accesses that a client reports |
 
 mod bytes;
 mod directory;
+mod directory_entry;
 mod entries;
 mod header;
 mod hello;
@@ -22,9 +23,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use directory::{
-    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, PartitionAccess, PartitionEntry,
-};
+pub use directory::{ADDRESSES_MAX, Directory, DirectoryRequest, DirectoryWriter};
+pub use directory_entry::{CoreEntry, CorePlace, Entry, InterfaceAddress, PartitionAccess, PartitionEntry};
 pub use entries::{
     Access, ChunkEntry, History, HistoryWriter, List, ListItem, ListWriter, PushWriter, Pushes,
 };

@@ -118,7 +118,7 @@ impl Canvas {
         let colour = series % COLOURS;
         let dash = match kind {
             Kind::Published => "1 5",
-            Kind::Measured => DASHES[(series / 2) % DASHES.len()],
+            Kind::Measured | Kind::Scattered => DASHES[(series / 2) % DASHES.len()],
         };
         self.push(&format!(
             "<path class=\"mf-{colour}\" d=\"{path}\" fill=\"none\" stroke=\"currentColor\" \
@@ -142,7 +142,7 @@ impl Canvas {
     pub fn bar(&mut self, series: usize, kind: Kind, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let colour = series % COLOURS;
         let style = match kind {
-            Kind::Measured => "fill=\"currentColor\"",
+            Kind::Measured | Kind::Scattered => "fill=\"currentColor\"",
             Kind::Published => "fill=\"none\" stroke=\"currentColor\" stroke-dasharray=\"3 2\"",
         };
         self.push(&format!(

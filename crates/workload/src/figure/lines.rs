@@ -97,7 +97,7 @@ impl LineChart {
                 format!("{command}{:.1} {:.1}", to_x(point.x), to_y(point.y))
             })
             .collect();
-        if !path.is_empty() {
+        if !path.is_empty() && line.kind != Kind::Scattered {
             canvas.stroke(series, line.kind, &path.join(""));
         }
         for point in &points {
@@ -106,7 +106,7 @@ impl LineChart {
                 let (low, high) = (to_y(point.low), to_y(point.high));
                 canvas.stroke(series, Kind::Measured, &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"));
             }
-            if points.len() <= MARKS_MAX {
+            if points.len() <= MARKS_MAX || line.kind == Kind::Scattered {
                 canvas.mark(series, line.kind, (x, to_y(point.y)));
             }
         }
@@ -161,6 +161,20 @@ mod tests {
             3,
             "two points, since a log axis has no zero, and the legend's"
         );
+    }
+
+    /// Values that no line joins have marks, however many they are.
+    #[test]
+    fn scattered_points_are_not_joined() {
+        let points = (0..1000).map(|x| Point::new(f64::from(x), 1.0)).collect();
+        let chart = LineChart {
+            title: String::new(),
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            lines: vec![Line { kind: Kind::Scattered, points, ..Line::default() }],
+        };
+        let svg = chart.svg();
+        assert!(svg.matches("<circle").count() == 1000 && !svg.contains("stroke-width=\"2\""));
     }
 
     #[test]

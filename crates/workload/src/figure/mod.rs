@@ -41,4 +41,6 @@ pub enum Kind {
     Measured,
     /// Somebody else's, on another machine: drawn in outline, or dotted.
     Published,
+    /// Values of this run that no line joins.
+    Scattered,
 }

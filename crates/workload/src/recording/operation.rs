@@ -75,6 +75,11 @@ impl Operation {
         matches!(self, Self::Get | Self::Gets | Self::GetAndTouch)
     }
 
+    /// Returns whether it brings a whole value, if it is carried out.
+    pub const fn stores_whole(self) -> bool {
+        matches!(self, Self::Set | Self::Add | Self::Replace | Self::Cas)
+    }
+
     /// Returns whether the item is there afterwards, if it is carried out (see [`Outcome`]).
     pub const fn stores(self) -> bool {
         matches!(self, Self::Set | Self::Add | Self::Replace | Self::Append | Self::Prepend | Self::Cas)

@@ -14,6 +14,7 @@
 //! | [`Items`] | keys and values of a run's items, whatever their lengths |
 //! | [`Mix`], [`Requests`] | reads and writes, in the order of one thread |
 //! | [`Pool`], [`PoolStream`] | the published pools of Facebook's Memcached: sizes, operations, locality |
+//! | [`DailyStream`] | a pool by the time of the day |
 //! | [`Preset`] | YCSB's workloads, MICA's data sets, InnerCache's mixes |
 //! | [`Workload`] | all of those by name |
 //! | [`EtcModel`] | lengths and times between requests by the published model of one of them |
@@ -36,7 +37,7 @@ pub use data_set::{DataSet, KeyedLengths};
 pub use etc_model::EtcModel;
 pub use items::Items;
 pub use key::{KEY_BYTES_MAX, Keys};
-pub use pool::{Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream};
+pub use pool::{DailyStream, Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream};
 pub use popularity::{ITEMS_MAX, Popularity, Sampler};
 pub use preset::{Lengths, Preset};
 pub use random::Random;

@@ -2,7 +2,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use crate::{ITEMS_MAX, Items, Mix, Next, PoolOperation, PoolStream, Popularity, Requests, Workload};
+use crate::{
+    DailyStream, ITEMS_MAX, Items, Mix, Next, PoolOperation, PoolRequest, PoolStream, Popularity, Requests,
+    Workload,
+};
 use clap::Args;
 
 use crate::trace::open::Reader;
@@ -32,6 +35,9 @@ pub struct GenerateOptions {
     /// Begin with a SET of every item, before the first request
     #[arg(long)]
     fill: bool,
+    /// A pool: requests follow the day and the week, come in bursts, and ask for missed keys again soon
+    #[arg(long)]
+    daily: bool,
 }
 
 /// Requests per second, if nobody says.
@@ -47,6 +53,9 @@ pub fn generate(options: &GenerateOptions) -> Result<(), Failure> {
     let GenerateOptions { workload, rate, .. } = options;
     if workload.pool().is_some() && rate.is_some() {
         return Err(Failure::usage(format!("--rate is part of {workload}: leave it out")));
+    }
+    if workload.pool().is_none() && options.daily {
+        return Err(Failure::usage(format!("--daily is for the pools (fb-etc ...), and {workload} is none")));
     }
     let mut generated = Generated::new(options)?;
     let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
@@ -88,6 +97,7 @@ pub(crate) struct Generated {
 
 enum Law {
     Pool(PoolStream),
+    Daily(Box<DailyStream>),
     Choice(Requests),
 }
 
@@ -127,6 +137,7 @@ impl Generated {
             None => 1000.0 / f64::from(options.rate.unwrap_or(RATE)),
         };
         let law = match workload.pool() {
+            Some(pool) if options.daily => Law::Daily(Box::new(DailyStream::new(pool, items, options.seed))),
             Some(pool) => Law::Pool(pool.stream(items, options.seed)),
             None => {
                 let mix = Mix {
@@ -153,7 +164,7 @@ impl Generated {
 
     /// Generates requests of a pool, beginning with a SET of every item.
     #[cfg(test)]
-    pub fn of_pool(pool: crate::Pool, items: u64, requests: u64) -> Self {
+    pub fn of_pool(pool: crate::Pool, items: u64, requests: u64, daily: bool) -> Self {
         let options = GenerateOptions {
             workload: Workload::Pool(pool),
             requests,
@@ -161,43 +172,83 @@ impl Generated {
             seed: 1,
             rate: None,
             fill: true,
+            daily,
         };
         Self::new(&options).unwrap()
     }
 
+    /// Generates the next read, and leaves out what is between.
+    #[cfg(test)]
+    pub fn next_read(&mut self) -> Result<Option<Request<'_>>, Failure> {
+        self.filling.next = self.filling.end;
+        while self.left > 0 {
+            self.left -= 1;
+            let (operation, item) = self.ask();
+            if operation.reads() {
+                return Ok(Some(self.request(operation, item)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn request(&mut self, operation: Operation, item: u64) -> Request<'_> {
+        self.key.clear();
+        self.items.push_key(item, &mut self.key);
+        let value_bytes = self.items.value_bytes(item) as u32;
+        Request {
+            time_ms: self.time_ms as u64,
+            key: Key::Text(&self.key),
+            operation,
+            key_bytes: self.key.len() as u32,
+            value_bytes: (operation != Operation::Delete).then_some(value_bytes),
+            expiry_s: (operation == Operation::Set).then_some(0),
+            outcome: Outcome::Unknown,
+        }
+    }
+
     /// Draws the next operation and its item.
     fn ask(&mut self) -> (Operation, u64) {
-        let (operation, item) = match &mut self.law {
+        match &mut self.law {
             Law::Pool(stream) => {
-                let Some(request) = stream.next() else {
-                    unreachable!("a stream has no end");
-                };
-                let operation = match request.operation {
-                    PoolOperation::Get => Operation::Get,
-                    PoolOperation::Update => Operation::Set,
-                    PoolOperation::Delete => Operation::Delete,
-                };
-                (operation, request.item.number)
+                let asked = of_pool(stream.next());
+                if asked.0 == Operation::Get {
+                    self.time_ms += self.step_ms;
+                }
+                asked
+            }
+            Law::Daily(stream) => {
+                let asked = of_pool(stream.next());
+                self.time_ms = stream.time_ms();
+                asked
             }
             Law::Choice(requests) => {
                 let mut items = [0];
+                self.time_ms += self.step_ms;
                 match requests.next(&mut items) {
                     Next::Read(_) => (Operation::Get, items[0]),
                     Next::Write(item, _) => (Operation::Set, item),
                     Next::Delete(item) => (Operation::Delete, item),
                 }
             }
-        };
-        if matches!(self.law, Law::Choice(_)) || operation == Operation::Get {
-            self.time_ms += self.step_ms;
         }
-        (operation, item)
     }
+}
+
+/// Operation and item of a pool's request.
+fn of_pool(request: Option<PoolRequest>) -> (Operation, u64) {
+    let Some(request) = request else {
+        unreachable!("a stream has no end");
+    };
+    let operation = match request.operation {
+        PoolOperation::Get => Operation::Get,
+        PoolOperation::Update => Operation::Set,
+        PoolOperation::Delete => Operation::Delete,
+    };
+    (operation, request.item.number)
 }
 
 impl Reader for Generated {
     fn next(&mut self) -> Result<Option<Request<'_>>, Failure> {
-        let time_ms = self.time_ms as u64;
         let (operation, item) = if let Some(item) = self.filling.next() {
             (Operation::Set, item)
         } else if self.left > 0 {
@@ -206,17 +257,6 @@ impl Reader for Generated {
         } else {
             return Ok(None);
         };
-        self.key.clear();
-        self.items.push_key(item, &mut self.key);
-        let value_bytes = self.items.value_bytes(item) as u32;
-        Ok(Some(Request {
-            time_ms,
-            key: Key::Text(&self.key),
-            operation,
-            key_bytes: self.key.len() as u32,
-            value_bytes: (operation != Operation::Delete).then_some(value_bytes),
-            expiry_s: (operation == Operation::Set).then_some(0),
-            outcome: Outcome::Unknown,
-        }))
+        Ok(Some(self.request(operation, item)))
     }
 }

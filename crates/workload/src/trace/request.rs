@@ -54,6 +54,15 @@ impl Request<'_> {
         self.value_bytes.map(|bytes| u64::from(self.key_bytes) + u64::from(bytes))
     }
 
+    /// Returns whether a read hit; nothing if the trace does not say, or it reads nothing.
+    pub fn told_hit(&self) -> Option<bool> {
+        match self.outcome {
+            Outcome::Hit if self.operation.reads() => Some(true),
+            Outcome::Miss if self.operation.reads() => Some(false),
+            _ => None,
+        }
+    }
+
     /// Seconds that its item lives from now on; nothing if the request does not change that.
     pub fn lifetime_s(&self) -> Option<u32> {
         match self.operation {

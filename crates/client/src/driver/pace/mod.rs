@@ -4,6 +4,6 @@ mod batch;
 mod rtt;
 mod window;
 
-pub use batch::Gathering;
+pub use batch::{Gathering, batch_that_pays, delay_of_batch_ns};
 pub use rtt::Rtt;
 pub use window::Window;

@@ -2,11 +2,11 @@
 
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{
-    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode, PartitionAccess,
-    PartitionEntry, ReplyWriter, Request, Requests, Status,
+    CoreEntry, CorePlace, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, InterfaceAddress,
+    Kind, Opcode, PartitionAccess, PartitionEntry, ReplyWriter, Request, Requests, Status,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
@@ -26,6 +26,15 @@ pub(crate) struct Fake {
     pub(crate) generation: u32,
     pub(crate) facts: Directory,
     pub(crate) nodes: Vec<u16>,
+    /// Addresses of its interfaces, each of which has the cores whose number is its own modulo their number;
+    /// none: one interface.
+    pub(crate) interfaces: Vec<IpAddr>,
+    /// Interfaces that no datagram reaches.
+    pub(crate) unreachable: HashSet<IpAddr>,
+    /// Cookies of interfaces where they differ from [`Self::cookie`].
+    pub(crate) cookies: HashMap<IpAddr, u64>,
+    /// Datagrams by the address that they were sent to.
+    pub(crate) arrived: HashMap<IpAddr, u64>,
     pub(crate) owners: Vec<PartitionEntry>,
     pub(crate) items: HashMap<Vec<u8>, Item>,
     pub(crate) clients: HashMap<u32, Remembered>,
@@ -68,8 +77,13 @@ impl Fake {
                 value_bytes_max: 1 << 20,
                 ids_window: 64,
                 cookie_s: 64,
+                addresses: 0,
             },
             nodes: vec![0; usize::from(cores)],
+            interfaces: Vec::new(),
+            unreachable: HashSet::new(),
+            arrived: HashMap::new(),
+            cookies: HashMap::new(),
             owners: (0..partitions).map(owner).collect(),
             items: HashMap::new(),
             clients: HashMap::new(),
@@ -91,21 +105,51 @@ impl Fake {
 
     pub(crate) fn core_of(&self, to: SocketAddr) -> Option<usize> {
         let core = usize::from(to.port().checked_sub(self.base.port())?);
-        (to.ip() == self.base.ip() && core < usize::from(self.facts.cores)).then_some(core)
+        let ip = match self.interfaces.len() {
+            0 => self.base.ip(),
+            count => self.interfaces[core % count],
+        };
+        let is_here = to.ip() == ip && core < usize::from(self.facts.cores);
+        is_here.then_some(core)
+    }
+
+    /// Makes the interfaces known to clients. The first one has the base address.
+    pub(crate) fn spread(&mut self, ips: &[&str]) {
+        self.interfaces = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+        self.facts.addresses = ips.len() as u16;
+        self.says_moved = false;
+    }
+
+    /// Returns the port of a core, or of another one, at the base address.
+    fn port_at_base(&self, core: u16) -> u16 {
+        match self.interfaces.len() as u16 {
+            0 => self.base.port() + core,
+            count => self.base.port() + core / count * count,
+        }
     }
 
     /// Returns the server's answer.
     pub(crate) fn answer(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         let core = self.core_of(to)?;
+        if self.unreachable.contains(&to.ip()) {
+            return None;
+        }
+        *self.arrived.entry(to.ip()).or_default() += 1;
         if self.is_down || datagram.len() > self.facts.payload_bytes_max as usize {
             return None;
         }
         let header = Header::read(datagram).expect("clients write good headers");
-        match header.kind {
-            Kind::DirectoryRequest => Some(self.directory(&header, datagram)),
-            Kind::Requests => Some(self.requests(core, &header, datagram)),
+        let usual = self.cookie;
+        self.cookie = self.cookies.get(&to.ip()).copied().unwrap_or(usual);
+        let answer = match header.kind {
+            Kind::DirectoryRequest => self.directory(&header, datagram),
+            Kind::Requests => self.requests(core, &header, datagram),
             _ => panic!("clients send requests"),
+        };
+        if self.cookies.contains_key(&to.ip()) {
+            self.cookie = usual;
         }
+        Some(answer)
     }
 
     fn directory(&mut self, header: &Header, datagram: &[u8]) -> Vec<u8> {
@@ -121,14 +165,25 @@ impl Fake {
         let mut out = vec![0; datagram.len()];
         let mut writer = DirectoryWriter::new(&mut out, &self.facts, first).unwrap();
         let cores = u32::from(self.facts.cores);
-        while writer.next() < self.facts.entries() {
+        while writer.next() < self.facts.page_end(first) {
             let number = writer.next();
-            let entry = match number < cores {
-                true => Entry::Core(CoreEntry {
-                    port: self.base.port() + number as u16,
+            let entry = match number.checked_sub(self.facts.entries()) {
+                None if number < cores => Entry::Core(CoreEntry {
+                    port: self.port_at_base(number as u16),
                     node: self.nodes[number as usize],
                 }),
-                false => Entry::Partition(self.owners[(number - cores) as usize]),
+                None => Entry::Partition(self.owners[(number - cores) as usize]),
+                Some(core) if core < cores => Entry::Place(CorePlace {
+                    port: self.base.port() + core as u16,
+                    interface: core as u16 % self.facts.addresses,
+                }),
+                Some(number) => {
+                    let interface = ((number - cores) / 5) as u16;
+                    Entry::Address(InterfaceAddress {
+                        interface,
+                        ip: self.interfaces[usize::from(interface)],
+                    })
+                }
             };
             if !writer.push(entry) {
                 break;

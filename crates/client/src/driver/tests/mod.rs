@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod interfaces;
 mod overload;
 mod servers;
 

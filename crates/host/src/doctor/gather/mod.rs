@@ -53,6 +53,7 @@ pub fn of_machine(machine: &Machine, tried: Tried, built: Built) -> Facts {
         vfio_without_iommu: machine
             .read("sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
             .map(|text| text == "Y" || text == "1"),
+        memory_by_node: None,
         interfaces: Vec::new(),
     }
 }

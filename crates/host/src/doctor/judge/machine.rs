@@ -43,8 +43,9 @@ pub fn machine(facts: &Facts) -> Section {
     if several {
         section.say(
             State::Note,
-            "several NUMA nodes: give each node's workers a NIC of that node (--bypass may be repeated), \
-             or keep the server on the NIC's node with taskset",
+            "several NUMA nodes: the server keeps partitions on the nodes of their owners (--numa). Give \
+             each node's workers a NIC of that node (--bypass may be repeated), or keep the server on the \
+             NIC's node with taskset",
         );
     }
     if cpus.irqbalance {
@@ -106,6 +107,18 @@ pub fn memory(facts: &Facts) -> Section {
             .map(|(node, (all, free))| format!("node {node}: {free} of {all}"))
             .collect();
         section.say(State::Note, format!("huge pages that are free, {}", nodes.join(", ")));
+    }
+    match &facts.memory_by_node {
+        None => {}
+        // A summary, then an empty line and a table.
+        Some(Ok(text)) => {
+            let lines = text.lines().take_while(|line| !line.is_empty());
+            lines.for_each(|line| section.say(State::Note, format!("the running server: {line}")));
+        }
+        Some(Err(reason)) => {
+            let text = "micanite ctl numa lists the partitions of a server by NUMA node, but none answers";
+            section.say(State::Note, format!("{text}: {reason}"));
+        }
     }
     match pages.transparent.as_deref() {
         Some("never") => section.say_with(

@@ -133,6 +133,18 @@ fn a_machine_of_two_nodes_takes_the_port_that_is_nobodys() {
     );
 }
 
+/// With several nodes the report has what a running server says of its partitions, without the table.
+#[test]
+fn partitions_are_listed_by_node() {
+    let mut facts = Recorded::new("metal").facts();
+    facts.memory_by_node = Some(Ok("2 NUMA nodes\nnode 0: 2 partitions (0 2)\n\n partition  mode\n".into()));
+    let report = judge::judge(&facts);
+    finding(&report, "memory", "the running server: node 0: 2 partitions (0 2)");
+    assert!(!print::text(&report).contains("mode"), "{}", print::text(&report));
+    facts.memory_by_node = Some(Err("no server".into()));
+    finding(&judge::judge(&facts), "memory", "none answers: no server");
+}
+
 #[test]
 fn a_device_that_dpdk_has_is_the_best_where_the_kernel_is_too_old_for_xdp() {
     let report = report("vfio");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::options::Worker;
 use super::plan::{Plan, Request, Step, Subject, plan};
-use super::share::share;
+use super::share::{Place, Shares, of_server, share};
 use super::spare;
 use crate::machine::cpus::Cpus;
 use crate::machine::facts::{

@@ -96,7 +96,7 @@ impl<Q: FrameQueue> Client<Q> {
     /// Runs a load, and waits until nothing of it is in flight.
     pub fn run(&mut self, ring: &mut Ring, pace: Pace, duration: Duration) -> Result<Tally> {
         let end_ns = duration.as_nanos() as u64;
-        let mut tally = Tally::default();
+        let mut tally = Tally { keeps_all: matches!(pace, Pace::Open(_)), ..Tally::default() };
         self.waiting.fill(Waiting::default());
         self.gets_in_air = 0;
         let (began, mut heard_ns) = (Instant::now(), 0);

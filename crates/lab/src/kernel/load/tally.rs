@@ -20,6 +20,10 @@ pub(in crate::kernel) struct Tally {
     pub elapsed_s: f64,
     /// Sum of the latencies of the answered, by kind, in nanoseconds.
     pub latency_ns: [u64; 3],
+    /// Each latency of an open loop, by kind, in nanoseconds.
+    pub latencies_ns: [Vec<u32>; 3],
+    /// True in an open loop.
+    pub keeps_all: bool,
 }
 
 impl Tally {
@@ -44,6 +48,26 @@ impl Tally {
         };
         *count += 1;
         self.latency_ns[kind as usize] += latency_ns;
+        if self.keeps_all {
+            self.latencies_ns[kind as usize].push(latency_ns.min(u32::MAX.into()) as u32);
+        }
+    }
+
+    /// Latency, in microseconds, that a share of a kind's requests does not exceed; GETs that were lost took
+    /// the longest. NaN of none.
+    pub fn quantile_us(&self, kind: Kind, share: f64) -> f64 {
+        let mut all = self.latencies_ns[kind as usize].clone();
+        let lost = if kind == Kind::Get { self.lost as usize } else { 0 };
+        let count = all.len() + lost;
+        if count == 0 {
+            return f64::NAN;
+        }
+        let at = ((count - 1) as f64 * share) as usize;
+        if at >= all.len() {
+            return LOST_US;
+        }
+        let (_, found, _) = all.select_nth_unstable(at);
+        f64::from(*found) / 1000.0
     }
 
     /// Mean of a kind, in microseconds, with the GETs that were lost. NaN of none.
@@ -86,7 +110,20 @@ mod tests {
         assert_eq!(tally.mean_us(Kind::Delete), 50.0);
         assert!(tally.mean_us(Kind::Update).is_nan());
         assert_eq!((tally.answered(), tally.mean_of_all_us()), (3, 30.0));
+        assert!(tally.quantile_us(Kind::Get, 0.5).is_nan());
         tally.lost = 2;
         assert_eq!(tally.mean_us(Kind::Get), (40.0 + 2.0 * LOST_US) / 4.0);
+    }
+
+    #[test]
+    fn quantiles_count_lost_requests_as_the_slowest() {
+        let mut tally = Tally { keeps_all: true, ..Tally::default() };
+        for us in [30, 10, 20] {
+            tally.add(Kind::Get, us * 1000);
+        }
+        tally.lost = 1;
+        let of = |share| tally.quantile_us(Kind::Get, share);
+        assert_eq!([of(0.0), of(0.5), of(0.7), of(1.0)], [10.0, 20.0, 30.0, LOST_US]);
+        assert!(tally.quantile_us(Kind::Update, 0.5).is_nan());
     }
 }

@@ -42,12 +42,14 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     }
     for (metric, title, axis) in [
         ("throughput", "Requests per second by requests in a datagram", "throughput (requests/s)"),
+        ("network for requests", "What the requests take of an Ethernet", "Gb/s"),
+        ("network for replies", "What the replies take of an Ethernet", "Gb/s"),
         ("p50 at half of the peak", "Median latency at half of the peak", "p50 (us)"),
         ("p95 at half of the peak", "95th percentile at half of the peak", "p95 (us)"),
     ] {
         let x = ("batches of ", "", Axis::log("requests in a datagram, keys in a multi-get"));
         let y = match metric {
-            "throughput" => Axis::linear(axis),
+            "throughput" | "network for requests" | "network for replies" => Axis::linear(axis),
             _ => Axis::log(axis),
         };
         shown.push(Exhibit::Lines(grid::by_number(&records, title, x, (metric, y))));
@@ -55,6 +57,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let per_core = "Requests per second of a server's core, median and spread";
     let table = grid::table(&records, per_core, "per server-core-second", "");
     shown.push(Exhibit::Table(table));
+    shown.extend(grid::energy(&records, ""));
     Ok(shown)
 }
 

@@ -1,4 +1,4 @@
-//! The engine alone: on one core, by access mode, with and without prefetching.
+//! The engine alone: on one core, with and without prefetching.
 
 use super::grid;
 use crate::report::section::{Command, Exhibit, Form, Results};
@@ -29,30 +29,6 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         let place = ("tiny 8/8 uniform 95 % GET", "operations per core", peer);
         shown.extend(grid::headline(&records, what, place, ""));
     }
-    Ok(shown)
-}
-
-pub(super) fn mode_commands(form: Form) -> Vec<Command> {
-    let command = super::engine(form).with("--case").with("modes, ");
-    vec![match super::cores() {
-        1 => command.lacking("Access modes need two cores."),
-        _ => command,
-    }]
-}
-
-pub(super) fn draw_modes(results: &Results) -> Result<Vec<Exhibit>, String> {
-    let records = results.records("engine")?;
-    let title = "Operations per second of all cores by access mode";
-    let metric = ("throughput", "operations/s");
-    let chart = grid::bars(&records, title, metric, "modes, ");
-    let beside = grid::ratios(&records, "EREW beside the others");
-    let mut shown = vec![Exhibit::Bars(chart), Exhibit::Table(beside)];
-    let cores = super::cores();
-    let case = format!("modes, zipf 0.99, 50 % GET, {cores} cores");
-    let what = format!("Exclusive beside shared access, {cores} cores, Zipf 0.99, half SETs (EREW, CRCW)");
-    let published = "MICA: 65.6 at least (exclusive), 21.6 at least (concurrent) million requests per second";
-    let place = (case.as_str(), "throughput", "CRCW");
-    shown.extend(grid::headline(&records, &what, place, published));
     Ok(shown)
 }
 

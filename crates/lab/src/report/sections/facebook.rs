@@ -2,6 +2,7 @@
 
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
 
+use super::grid::value;
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::charts;
@@ -49,14 +50,10 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             shown.push(Exhibit::Lines(chart));
         }
     }
-    let has_energy = records.iter().any(|record| record.metric == "energy");
-    shown.push(Exhibit::Note(
-        match has_energy {
-            true => "Energy is that of the machine's packages (RAPL), client included.",
-            false => "No energy: this machine shows no RAPL meters (/sys/class/powercap).",
-        }
-        .to_owned(),
-    ));
+    if records.iter().any(|record| record.metric == "energy") {
+        let note = "Energy is that of the machine's packages (RAPL), client included.";
+        shown.push(Exhibit::Note(note.to_owned()));
+    }
     Ok(shown)
 }
 
@@ -100,11 +97,6 @@ fn pool(case: &str) -> &str {
     known.unwrap_or(case)
 }
 
-fn value(records: &[Record], case: &str, metric: &str) -> Option<f64> {
-    let is_it = |record: &&Record| record.case == case && record.metric == metric;
-    records.iter().find(is_it).map(|record| record.value)
-}
-
 fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(String::new, |value| format!("{value:.digits$}"))
 }
@@ -129,11 +121,21 @@ fn hits(records: &[Record]) -> Table {
 
 /// Lists latencies as the dissertation's table 3.4: at low, medium and high load for memcached.
 fn latencies(records: &[Record]) -> Table {
-    const METRICS: [&str; 5] = ["get_latency", "update_latency", "delete_latency", "thread_time", "energy"];
+    const METRICS: [&str; 7] = [
+        "get_latency",
+        "get_median",
+        "update_latency",
+        "update_median",
+        "delete_latency",
+        "thread_time",
+        "energy",
+    ];
     let columns = [
         "load and server",
         "GET (us)",
+        "GET, median (us)",
         "UPDATE (us)",
+        "UPDATE, median (us)",
         "DELETE (us)",
         "CPU of the server's threads (s per million requests)",
         "energy (J per million requests)",

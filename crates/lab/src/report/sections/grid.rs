@@ -10,7 +10,7 @@ use crate::results::measurement::Record;
 ///
 /// # Errors
 /// When neither was: a sentence.
-pub(super) fn either(results: &Results, names: [&str; 2]) -> Result<[Vec<Record>; 2], String> {
+pub(crate) fn either(results: &Results, names: [&str; 2]) -> Result<[Vec<Record>; 2], String> {
     match names.map(|name| results.records(name)) {
         [Err(reason), Err(_)] => Err(reason),
         both => Ok(both.map(Result::unwrap_or_default)),
@@ -34,22 +34,28 @@ fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// The cases that begin with this, without it, each once.
-fn cases<'a>(records: &'a [Record], prefix: &str) -> Vec<&'a str> {
+pub(crate) fn cases<'a>(records: &'a [Record], prefix: &str) -> Vec<&'a str> {
     once(records.iter().filter_map(|record| record.case.strip_prefix(prefix)))
 }
 
 /// The contenders that have a metric.
-pub(super) fn contenders<'a>(records: &'a [Record], metric: &str) -> Vec<&'a str> {
+pub(crate) fn contenders<'a>(records: &'a [Record], metric: &str) -> Vec<&'a str> {
     once(records.iter().filter_map(|record| contender(record, metric)))
 }
 
 /// A metric of one contender.
-pub(super) fn find<'a>(records: &'a [Record], case: &str, metric: &str, name: &str) -> Option<&'a Record> {
+pub(crate) fn find<'a>(records: &'a [Record], case: &str, metric: &str, name: &str) -> Option<&'a Record> {
     records.iter().find(|record| record.case == case && contender(record, metric) == Some(name))
 }
 
+/// A metric of a case.
+pub(crate) fn value(records: &[Record], case: &str, metric: &str) -> Option<f64> {
+    let is_it = |record: &&Record| record.case == case && record.metric == metric;
+    records.iter().find(is_it).map(|record| record.value)
+}
+
 /// A metric of all contenders: a group for each case that begins with the prefix.
-pub(super) fn bars(records: &[Record], title: &str, (metric, axis): (&str, &str), prefix: &str) -> BarChart {
+pub(crate) fn bars(records: &[Record], title: &str, (metric, axis): (&str, &str), prefix: &str) -> BarChart {
     let groups = cases(records, prefix);
     let of =
         |name: &str, group: &&str| find(records, &format!("{prefix}{group}"), metric, name).map(Record::bar);
@@ -72,7 +78,7 @@ pub(super) fn bars(records: &[Record], title: &str, (metric, axis): (&str, &str)
 }
 
 /// The same as a table: a row for each case, a column for each contender.
-pub(super) fn table(records: &[Record], title: &str, metric: &str, prefix: &str) -> Table {
+pub(crate) fn table(records: &[Record], title: &str, metric: &str, prefix: &str) -> Table {
     let names = contenders(records, metric);
     let mut columns = vec!["case".to_owned()];
     columns.extend(names.iter().map(|name| (*name).to_owned()));
@@ -91,8 +97,15 @@ pub(super) fn table(records: &[Record], title: &str, metric: &str, prefix: &str)
     Table { title: title.to_owned(), columns, rows: cases(records, prefix).iter().map(row).collect() }
 }
 
+/// Energy of all contenders, where the machine has meters.
+pub(crate) fn energy(records: &[Record], prefix: &str) -> Option<Exhibit> {
+    let title = "Energy (J per million requests), of all packages, client included";
+    let table = table(records, title, "energy", prefix);
+    (table.columns.len() > 1).then_some(Exhibit::Table(table))
+}
+
 /// A metric over another: a line for each contender, a point for each case.
-pub(super) fn curves(
+pub(crate) fn curves(
     records: &[Record],
     title: &str,
     (x, x_axis): (&str, Axis),
@@ -117,7 +130,7 @@ pub(super) fn curves(
 }
 
 /// A metric over the number in the case's name: `batches of 8`.
-pub(super) fn by_number(
+pub(crate) fn by_number(
     records: &[Record],
     title: &str,
     (before, after, x_axis): (&str, &str, Axis),
@@ -150,7 +163,7 @@ pub(super) fn by_number(
 }
 
 /// Records with a peer: the value, the peer, and the ratio with its spread.
-pub(super) fn ratios(records: &[Record], title: &str) -> Table {
+pub(crate) fn ratios(records: &[Record], title: &str) -> Table {
     let row = |record: &Record| {
         let (peer, ratio) = (record.peer.as_ref()?, record.ratio?);
         let (low, high) = (short(record.spread.min), short(record.spread.max));
@@ -171,7 +184,7 @@ pub(super) fn ratios(records: &[Record], title: &str) -> Table {
 }
 
 /// The ratios of a metric: a row for each case, a column for each peer.
-pub(super) fn beside(records: &[Record], title: &str, metric: &str, prefix: &str) -> Table {
+pub(crate) fn beside(records: &[Record], title: &str, metric: &str, prefix: &str) -> Table {
     let shown = || records.iter().filter(|record| record.metric == metric);
     let peers = once(shown().filter_map(|record| record.peer.as_deref()));
     let cases = once(shown().filter_map(|record| record.case.strip_prefix(prefix)));
@@ -197,7 +210,7 @@ pub(super) fn beside(records: &[Record], title: &str, metric: &str, prefix: &str
 }
 
 /// Records without a peer: the value with its spread.
-pub(super) fn values(records: &[Record], title: &str) -> Table {
+pub(crate) fn values(records: &[Record], title: &str) -> Table {
     let row = |record: &Record| {
         let (low, high) = (short(record.spread.min), short(record.spread.max));
         vec![record.case.clone(), record.metric.clone(), format!("{} ({low} to {high})", short(record.value))]
@@ -210,7 +223,7 @@ pub(super) fn values(records: &[Record], title: &str) -> Table {
 }
 
 /// A row of the summary: a metric of a case beside the peer whose name begins so, if that was measured.
-pub(super) fn headline(
+pub(crate) fn headline(
     records: &[Record],
     what: &str,
     (case, metric, peer): (&str, &str, &str),
@@ -290,6 +303,12 @@ mod tests {
         let records = records();
         let table = ratios(&records, "title");
         assert_eq!(table.rows.len(), 1);
+        assert_eq!(energy(&records, ""), None, "no meters");
+        let metered = [record("batches of 1", "energy, ours", 2.0)];
+        let Some(Exhibit::Table(table_of_energy)) = energy(&metered, "batches of ") else {
+            panic!("no table of the energy");
+        };
+        assert_eq!(table_of_energy.rows, [["1", "2 (1 to 4)"]]);
         let pivot = beside(&records, "title", "throughput", "batches of ");
         assert_eq!(pivot.columns, ["case", "theirs"]);
         assert_eq!(pivot.rows, [["1", "2 (5 to 20)"]]);

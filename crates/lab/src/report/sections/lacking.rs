@@ -89,11 +89,10 @@ fn needs() -> Table {
                  result.json (and the other eight, with and without -512k)",
             ]),
             row([
-                "Hippos, table 3.4: power",
+                "Hippos, table 3.4; billion-rps, section 5.7: energy",
                 "energy meters (RAPL) that can be read",
                 &yes(machine::has_energy_meters(), "energy meters"),
-                "micanite-lab kernel --case kernel/fb (the section on Facebook's pools shows the column \
-                 then)",
+                "micanite-lab report (throughput, latency, ports and Facebook's pools show the column then)",
             ]),
             row([
                 "billion-rps, table 6; all end-to-end figures without the client's share",

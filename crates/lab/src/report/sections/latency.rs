@@ -32,6 +32,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     ] {
         shown.push(Exhibit::Table(grid::table(&records, title, metric, "")));
     }
+    shown.extend(grid::energy(&records, ""));
     shown.extend(at_half(&records));
     Ok(shown)
 }

@@ -1,10 +1,9 @@
 //! The sections, in the order of the page. Their texts are in `texts.toml`.
 
-mod balance;
 mod direction;
 mod engine;
 mod facebook;
-mod grid;
+pub(crate) mod grid;
 mod items;
 mod lacking;
 mod latency;
@@ -13,9 +12,11 @@ mod parts;
 mod scaling;
 mod tables;
 mod throughput;
+mod workers;
 
 use std::collections::BTreeMap;
 
+use crate::bypass::sections::{bound, ports};
 use crate::fabric::section as fabric;
 use crate::report::plan::section as plan;
 use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
@@ -25,12 +26,14 @@ use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 /// # Errors
 /// When a section has no text.
 pub(crate) fn all() -> Result<Vec<Section>, String> {
-    let sections: [(&str, Commands, Draw); 19] = [
+    let sections: [(&str, Commands, Draw); 21] = [
         ("throughput", throughput::commands, throughput::draw),
         ("latency", latency::commands, latency::draw),
+        ("ports", ports::commands, ports::draw),
         ("engine", engine::commands, engine::draw),
-        ("modes", engine::mode_commands, engine::draw_modes),
+        ("modes", workers::modes::commands, workers::modes::draw),
         ("direction", direction::commands, direction::draw),
+        ("bound", bound::commands, bound::draw),
         ("scaling", scaling::commands, scaling::draw),
         ("prefetch", engine::prefetch_commands, engine::draw_prefetch),
         ("parts", parts::commands, parts::draw),
@@ -41,7 +44,7 @@ pub(crate) fn all() -> Result<Vec<Section>, String> {
         ("ycsb", throughput::ycsb, throughput::draw_workloads),
         ("innercache", throughput::innercache, throughput::draw_workloads),
         ("fabric", fabric::commands, fabric::draw),
-        ("balance", balance::commands, balance::draw),
+        ("balance", workers::balance::commands, workers::balance::draw),
         ("items", items::commands, items::draw),
         ("plan", plan::commands, plan::draw),
         ("lacking", lacking::commands, lacking::draw),

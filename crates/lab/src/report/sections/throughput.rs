@@ -62,6 +62,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         );
         shown.extend(grid::headline(&records, &what, place, published));
     }
+    shown.extend(grid::energy(&records, "throughput, "));
     Ok(shown)
 }
 
@@ -159,6 +160,7 @@ pub(super) fn draw_connections(results: &Results) -> Result<Vec<Exhibit>, String
     let per_second = "Requests per second, median and spread";
     let table = grid::table(&records, per_second, "throughput", "connections, ");
     shown.push(Exhibit::Table(table));
+    shown.extend(grid::energy(&records, "connections, "));
     Ok(shown)
 }
 
@@ -183,7 +185,7 @@ pub(super) fn draw_workloads(results: &Results) -> Result<Vec<Exhibit>, String> 
     let records = results.records("evaluation")?;
     let per_core = ("per server-core-second", "operations per server-core-second");
     let title = "Operations per second of a server's core";
-    Ok(vec![
+    let shown = vec![
         Exhibit::Bars(grid::bars(&records, title, per_core, PREFIX)),
         Exhibit::Table(grid::table(
             &records,
@@ -198,5 +200,6 @@ pub(super) fn draw_workloads(results: &Results) -> Result<Vec<Exhibit>, String> 
             PREFIX,
         )),
         Exhibit::Table(grid::ratios(&records, "Micanite beside the others")),
-    ])
+    ];
+    Ok(shown.into_iter().chain(grid::energy(&records, PREFIX)).collect())
 }

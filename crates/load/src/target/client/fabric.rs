@@ -79,7 +79,7 @@ impl ClientLink for FabricClient {
         self.link.poll(now_ns, sink)
     }
 
-    fn pass_counters_on(&mut self, recorder: &mut Recorder) {
+    fn pass_counters_on(&mut self, _: u64, recorder: &mut Recorder) {
         let counted = FabricTally::of(self.link.counters());
         recorder.fabric.add(&counted.since(&self.passed_on));
         self.passed_on = counted;

@@ -69,7 +69,7 @@ impl ClientLink for LocalClient {
         self.0.poll(now_ns, sink)
     }
 
-    fn pass_counters_on(&mut self, _: &mut Recorder) {}
+    fn pass_counters_on(&mut self, _: u64, _: &mut Recorder) {}
 
     fn watch(&self, _: &Epoll, _: u64) -> io::Result<()> {
         Ok(())

@@ -59,8 +59,8 @@ pub(crate) trait ClientLink {
     /// When the client is of no use any more.
     fn poll(&mut self, now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize>;
 
-    /// Adds to the recorder what has been counted since the last call.
-    fn pass_counters_on(&mut self, recorder: &mut Recorder);
+    /// Adds to the recorder what has been counted since the last call, at this time of the run.
+    fn pass_counters_on(&mut self, now_ns: u64, recorder: &mut Recorder);
 
     /// Adds its descriptors to `epoll`.
     ///
@@ -319,15 +319,15 @@ impl<L: ClientLink> Connection for ClientConnection<L> {
     }
 
     /// The link itself gives up what has no reply; here its counters are passed on.
-    fn expire(&mut self, _now_ns: u64, recorder: &mut Recorder) -> usize {
-        self.link.pass_counters_on(recorder);
+    fn expire(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize {
+        self.link.pass_counters_on(now_ns, recorder);
         0
     }
 
     fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {
         // Another part of the run has another clock.
         self.ahead_ns = None;
-        self.link.pass_counters_on(recorder);
+        self.link.pass_counters_on(now_ns, recorder);
         for number in 0..self.slots.0.len() {
             if !self.slots.0.is_taken(number) {
                 continue;

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use micanite_control::log;
 
-use super::{CONFIGURATION, Options, UNSAID, did_you_mean};
+use super::{CONFIGURATION, Options, Origin, UNSAID, did_you_mean};
 use crate::configuration::UsageError;
 
 /// Beginning of the variables of options.
@@ -37,17 +37,22 @@ impl Arguments {
     /// # Errors
     /// The file cannot be read, or has something in it that is no option.
     pub fn options(self) -> Result<Options, UsageError> {
-        let mut options = self.options.join(Options::of_set(&self.set)?).join(Options::of_environment()?);
+        let from = |origin: Origin, mut options: Options| {
+            options.values_mut().into_iter().for_each(|value| value.set_origin(origin));
+            options
+        };
+        let said = from(Origin::CommandLine, self.options.join(Options::of_set(&self.set)?));
+        let mut options = said.join(from(Origin::Environment, Options::of_environment()?));
         warn_of_unknown_variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
         options.split_port();
         match self.config {
-            Some(path) => Ok(options.or(read(&path)?)),
+            Some(path) => Ok(options.or(from(Origin::File, read(&path)?))),
             None => Ok(options),
         }
     }
 }
 
-/// Warns of variables of the environment that look like options and are none: they would be ignored in silence.
+/// Warns of variables of the environment that look like options and are none, which would have no effect.
 fn warn_of_unknown_variables(names: impl Iterator<Item = String>) {
     for text in names.filter_map(|name| unknown_variable(&name)) {
         log!("{text}");

@@ -3,6 +3,8 @@
 mod arguments;
 mod file;
 mod help;
+mod reading;
+mod reference;
 mod suggestion;
 #[cfg(test)]
 mod tests;
@@ -14,9 +16,10 @@ use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
 pub use arguments::Arguments;
 pub use help::{tabled_names, tables};
+pub use reference::{reference, reread_names};
 pub(super) use suggestion::did_you_mean;
 use value::Declaration;
-pub use value::{Kind, Value};
+pub use value::{Kind, Origin, Value};
 
 use crate::limits::{
     CONNECTIONS_MAX, FABRIC_CLIENTS_MAX, FABRIC_MESSAGE_BYTES_MAX, LOCAL_CLIENTS_MAX, THREADS_MAX,
@@ -132,22 +135,25 @@ options! {
         access = of(Kind::Text, "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Text, "WHEN").default("off");
+        /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or
+        /// leave it where it is touched first (off)
+        numa = of(Kind::Text, "WHEN").default("bind");
     }
     ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password
-        auth_file = of(Kind::Path, "FILE").letter('Y').common();
+        auth_file = of(Kind::Path, "FILE").letter('Y').common().reread();
         /// Let clients of the binary protocol say them too (SASL PLAIN)
         enable_sasl = FLAG.letter('S');
         /// Speak TLS on every TCP listener that is not marked notls:
         enable_ssl = FLAG.letter('Z');
         /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
         /// ssl_chain_cert=FILE
-        tls_cert = of(Kind::Path, "FILE").common();
+        tls_cert = of(Kind::Path, "FILE").common().reread();
         /// Private key of the certificate, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
-        tls_key = of(Kind::Path, "FILE").common();
+        tls_key = of(Kind::Path, "FILE").common().reread();
         /// Only clients with a certificate of one of these authorities get in, PEM. As -o
         /// ssl_ca_cert=FILE,ssl_verify_mode=2
-        tls_client_ca = of(Kind::Path, "FILE").common();
+        tls_client_ca = of(Kind::Path, "FILE").common().reread();
         /// Serve these to everybody although other clients need a password or a certificate, separated by
         /// commas: udp (-U), native (--native, --bypass), fabric (--fabric)
         allow_unauthenticated = of(Kind::Text, "PROTOCOLS");
@@ -177,11 +183,14 @@ options! {
         no_prefetch = FLAG.hidden();
     }
     ("Control and observability", "") {
-        /// Log connections as they open and close; -vv and -vvv say no more today
+        /// Log connections as they open and close; -vv and -vvv log the same today
         verbose = of(Kind::Count, "").letter('v').default("0").common();
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
         /// port or 9311 (0: off, -1: a free port)
         admin = of(Kind::Any, "ADDRESS").default("0").common();
+        /// Directory for the snapshots and recordings that users of the console (--admin) begin; none: they
+        /// begin none
+        admin_files = of(Kind::Path, "DIRECTORY").default("none");
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");
@@ -189,6 +198,11 @@ options! {
     ("Native protocol", "native") {
         /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
         native = of(Kind::Port, "N").key("port").default("0").common();
+        /// Interfaces, or addresses of them joined by +, that share the workers of --native in blocks, so
+        /// that
+        /// each worker answers at one of them only; separated by commas [default: every worker answers at
+        /// the addresses of -l]; docs/nic.md
+        native_at = of(Kind::List, "INTERFACE");
         /// The longest datagram of the native protocol, 1232 to 65507 bytes
         native_payload = number("BYTES", PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX).default("1472");
         /// Let the kernel join and split native datagrams (GRO, GSO): on, off
@@ -337,7 +351,10 @@ impl Options {
     pub(super) fn split_port(&mut self) {
         let (devices, mut ports): (Vec<_>, Vec<_>) =
             self.port.parts().map(String::from).partition(|word| is_device(word));
-        self.bypass.extend(devices);
+        if !devices.is_empty() {
+            self.bypass.extend(devices);
+            self.bypass.set_origin(self.port.origin());
+        }
         self.port.set_words(ports.pop().into_iter().collect());
     }
 

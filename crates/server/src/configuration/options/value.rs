@@ -1,16 +1,11 @@
 //! One option: its declaration, and the words that a person gave it.
 
-use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches};
-use micanite_control::size;
 
 use super::WITHOUT_EFFECT;
-use crate::configuration::UsageError;
 use crate::configuration::checks::absolute;
 
 /// Form of an option's words.
@@ -58,6 +53,8 @@ pub struct Declaration {
     /// Makes `-h` show it, not only `--help`.
     is_common: bool,
     is_hidden: bool,
+    /// Its file is read again on the signal HUP.
+    is_reread: bool,
 }
 
 impl Declaration {
@@ -76,6 +73,7 @@ impl Declaration {
             default: None,
             is_common: false,
             is_hidden: false,
+            is_reread: false,
         }
     }
 
@@ -109,6 +107,11 @@ impl Declaration {
         self
     }
 
+    pub const fn reread(mut self) -> Self {
+        self.is_reread = true;
+        self
+    }
+
     pub fn named(
         mut self,
         field: &str,
@@ -136,7 +139,7 @@ impl Declaration {
     }
 
     /// Returns the name that messages use: `-t/--threads`.
-    fn label(&self) -> String {
+    pub fn label(&self) -> String {
         let letter = self.letter.map_or(String::new(), |letter| format!("-{letter}/"));
         format!("{letter}--{}", self.name)
     }
@@ -158,6 +161,16 @@ impl Declaration {
     /// Returns whether no help shows it.
     pub fn is_hidden(&self) -> bool {
         self.is_hidden
+    }
+
+    /// Returns whether the signal HUP makes the server read its file again.
+    pub fn is_reread(&self) -> bool {
+        self.is_reread
+    }
+
+    /// Returns the former name.
+    pub fn alias_name(&self) -> Option<&'static str> {
+        self.alias
     }
 
     pub fn is_switch(&self) -> bool {
@@ -190,21 +203,61 @@ impl Declaration {
     }
 }
 
+/// Source of an option's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    #[default]
+    Default,
+    CommandLine,
+    Environment,
+    File,
+}
+
+impl Origin {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::CommandLine => "command line",
+            Self::Environment => "environment",
+            Self::File => "file",
+        }
+    }
+}
+
 /// An option and the words that it was given; none: unsaid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Value {
     pub declared: Arc<Declaration>,
     words: Vec<String>,
+    origin: Origin,
 }
+
+impl PartialEq for Value {
+    /// The same words are the same value, wherever they came from.
+    fn eq(&self, other: &Self) -> bool {
+        self.declared == other.declared && self.words == other.words
+    }
+}
+
+impl Eq for Value {}
 
 impl Value {
     pub fn new(declared: Declaration) -> Self {
-        Self { declared: Arc::new(declared), words: Vec::new() }
+        Self { declared: Arc::new(declared), words: Vec::new(), origin: Origin::Default }
     }
 
     /// Returns whether it was given, be it as the default says.
     pub fn is_said(&self) -> bool {
         !self.words.is_empty()
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Notes the source of the words, if there are some.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.origin = if self.is_said() { origin } else { Origin::Default };
     }
 
     pub fn words(&self) -> &[String] {
@@ -260,7 +313,7 @@ impl Value {
     /// Takes the other's words if it has none.
     pub fn or(&mut self, other: Self) {
         if !self.is_said() {
-            self.words = other.words;
+            (self.words, self.origin) = (other.words, other.origin);
         }
     }
 
@@ -288,73 +341,6 @@ impl Value {
         if self.declared.kind == Kind::Path {
             let words = self.words.iter_mut().filter(|word| !word.is_empty() && *word != "none");
             words.for_each(|word| *word = absolute(word).display().to_string());
-        }
-    }
-
-    /// Returns an error that names the option.
-    pub fn wrong(&self, what: impl Display) -> UsageError {
-        UsageError(format!("{}: {what}", self.declared.label()))
-    }
-
-    /// Returns whether a flag is on.
-    pub fn is_on(&self) -> Result<bool, UsageError> {
-        self.text().map_or(Ok(false), str::parse).map_err(|_| {
-            let text = self.text().unwrap_or_default();
-            self.wrong(format!("'{text}' is neither true nor false"))
-        })
-    }
-
-    /// Returns a number or a size within the declared range.
-    pub fn number(&self) -> Result<usize, UsageError> {
-        let text = self.text().unwrap_or("0");
-        let (number, range, write): (_, _, fn(usize) -> String) = match &self.declared.kind {
-            Kind::Size(unit_bytes, range) => {
-                (size::parse(text, *unit_bytes).map_err(|what| self.wrong(what))?, range, size::exact)
-            }
-            Kind::Number(range) => match text.parse::<i64>() {
-                // No range has this number.
-                Ok(number) => {
-                    (usize::try_from(number).unwrap_or(usize::MAX), range, |bound| bound.to_string())
-                }
-                Err(_) => return Err(self.wrong(format!("'{text}' is no number"))),
-            },
-            kind => unreachable!("{} is {kind:?}, and has no range", self.declared.name),
-        };
-        if range.contains(&number) {
-            return Ok(number);
-        }
-        let (least, most) = (write(*range.start()), write(*range.end()));
-        Err(self.wrong(format!("{text} is out of range, must be {least} to {most}")))
-    }
-
-    /// Returns a port, 0 for none, or -1 for a free one.
-    pub fn port(&self) -> Result<i64, UsageError> {
-        let text = self.text().unwrap_or("0");
-        match text.parse() {
-            Ok(port) if (-1..=65535).contains(&port) => Ok(port),
-            _ => Err(self.wrong(format!("'{text}' is no port: 1 to 65535, 0 for none, -1 for a free one"))),
-        }
-    }
-
-    /// Returns one of the declared names.
-    pub fn choice(&self) -> Result<&'static str, UsageError> {
-        let Kind::Choice(names) = self.declared.kind else {
-            unreachable!("{} is no choice", self.declared.name);
-        };
-        let text = self.text().unwrap_or_default();
-        let found = names.iter().find(|name| **name == text);
-        found.copied().ok_or_else(|| self.wrong(format!("'{text}' is none of {}", names.join(", "))))
-    }
-
-    /// Returns a value whose type knows its names.
-    pub fn parse<T: FromStr<Err: Display>>(&self) -> Result<T, UsageError> {
-        self.text().unwrap_or_default().parse().map_err(|what| self.wrong(what))
-    }
-
-    pub fn path(&self) -> Result<Option<PathBuf>, UsageError> {
-        match self.text() {
-            Some("") => Err(self.wrong("the path is empty")),
-            text => Ok(text.map(PathBuf::from)),
         }
     }
 }

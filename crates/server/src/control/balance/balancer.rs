@@ -11,10 +11,19 @@ const WINDOW_PERIODS: usize = 3;
 /// A partition that has changed does not change again within so many periods.
 const REST_PERIODS: u32 = 10;
 
+/// A period's load.
+#[derive(Clone, Debug, Default)]
+pub struct Period {
+    /// Requests.
+    pub requests: u64,
+    /// Their load by asking worker, then by partition.
+    pub loads: Vec<Vec<u64>>,
+}
+
 /// Decides, period by period.
 #[derive(Debug)]
 pub struct Balancer {
-    window: VecDeque<Vec<Vec<u64>>>,
+    window: VecDeque<Period>,
     /// Periods for which each partition still rests.
     rests: Vec<u32>,
     /// Partitions that were turned to CREW here.
@@ -38,13 +47,13 @@ impl Balancer {
         self.window.clear();
     }
 
-    /// Takes the requests of one more period, by asking worker and partition, and the routes as
-    /// they are. Returns what to change; it is taken as changed.
-    pub fn period(&mut self, loads: Vec<Vec<u64>>, routes: &[Route]) -> Option<Change> {
+    /// Takes the load of one more period, and the routes as they are. Returns what to change; it is taken
+    /// as changed.
+    pub fn period(&mut self, period: Period, routes: &[Route]) -> Option<Change> {
         if self.window.len() == WINDOW_PERIODS {
             self.window.pop_front();
         }
-        self.window.push_back(loads);
+        self.window.push_back(period);
         let mut states = Vec::with_capacity(routes.len());
         for (partition, route) in routes.iter().enumerate() {
             // Another party may have changed the route since.
@@ -56,8 +65,9 @@ impl Balancer {
         if self.window.len() < WINDOW_PERIODS {
             return None;
         }
-        let change =
-            decide(Situation { loads: &self.mean(), routes, states: &states, is_moving: self.is_moving });
+        let Period { requests, loads } = self.mean();
+        let is_moving = self.is_moving;
+        let change = decide(Situation { requests, loads: &loads, routes, states: &states, is_moving });
         self.is_moving = matches!(change, Some(Change::Move { .. }));
         let change = change?;
         self.rests[change.partition()] = REST_PERIODS;
@@ -65,15 +75,17 @@ impl Balancer {
         Some(change)
     }
 
-    fn mean(&self) -> Vec<Vec<u64>> {
+    fn mean(&self) -> Period {
         let mut sum = self.window[0].clone();
         for period in self.window.iter().skip(1) {
-            for (into, from) in sum.iter_mut().zip(period) {
+            sum.requests += period.requests;
+            for (into, from) in sum.loads.iter_mut().zip(&period.loads) {
                 into.iter_mut().zip(from).for_each(|(into, from)| *into += from);
             }
         }
         let periods = self.window.len() as u64;
-        sum.iter_mut().flatten().for_each(|load| *load /= periods);
+        sum.requests /= periods;
+        sum.loads.iter_mut().flatten().for_each(|load| *load /= periods);
         sum
     }
 }

@@ -4,18 +4,18 @@ use micanite_engine::{Access, Route};
 
 /// Fewer requests in a period are not worth a change.
 const REQUESTS_MIN: u64 = 1000;
-/// A worker is too hot from this many times the mean load of a worker on, and so is a partition
-/// that would make any owner so.
+/// A partition is too hot if it would bring any owner beyond this many times the mean load of a worker.
 const HOT: f64 = 1.25;
 /// A hot partition stays hot until its load is below this share of the threshold.
 const COOL: f64 = 0.5;
-/// The first of several moves has to relieve the busier of two workers by this share of the mean
-/// load.
-const GAIN: f64 = 0.1;
+/// A worker is busy from this many times the mean load on. The first of several moves has to relieve the
+/// busier of two workers by this share of the mean.
+const BUSY: f64 = 1.1;
+const GAIN: f64 = 0.05;
 /// Once there was one, moves go on beyond what a first one needs, so that noise around one of the
 /// thresholds does not bring up another.
-const WARM_ON: f64 = 1.1;
-const GAIN_ON: f64 = 0.05;
+const BUSY_ON: f64 = 1.05;
+const GAIN_ON: f64 = 0.025;
 /// A partition is asked for by several workers when this share comes from others than its owner.
 const FOREIGN_SHARE: f64 = 0.1;
 
@@ -71,7 +71,9 @@ pub struct PartitionState {
 /// Input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// Requests of a period by asking worker, then by partition.
+    /// Requests of a period.
+    pub requests: u64,
+    /// Their load, in any unit, by asking worker, then by partition.
     pub loads: &'a [Vec<u64>],
     /// Mode and owner of each partition.
     pub routes: &'a [Route],
@@ -83,8 +85,11 @@ pub struct Situation<'a> {
 
 /// The most useful change, if any is worth it.
 pub fn decide(situation: Situation<'_>) -> Option<Change> {
+    if situation.requests < REQUESTS_MIN {
+        return None;
+    }
     let view = View::of(situation);
-    if view.mean * (view.workers.len() as f64) < REQUESTS_MIN as f64 {
+    if view.mean <= 0.0 {
         return None;
     }
     view.too_hot().or_else(|| view.better_owner()).or_else(|| view.cooled_down())
@@ -93,9 +98,9 @@ pub fn decide(situation: Situation<'_>) -> Option<Change> {
 /// Loads as the decisions need them.
 struct View<'a> {
     of: Situation<'a>,
-    /// Requests for each partition.
+    /// Load of each partition.
     partitions: Vec<f64>,
-    /// Requests that each worker executes.
+    /// Load that each worker executes.
     workers: Vec<f64>,
     /// The mean of those.
     mean: f64,
@@ -163,7 +168,7 @@ impl<'a> View<'a> {
         let busiest = (0..self.workers.len()).max_by(by_load)?;
         let idlest = (0..self.workers.len()).min_by(by_load)?;
         let before = load(&busiest);
-        let (threshold, gain) = if self.of.is_moving { (WARM_ON, GAIN_ON) } else { (HOT, GAIN) };
+        let (threshold, gain) = if self.of.is_moving { (BUSY_ON, GAIN_ON) } else { (BUSY, GAIN) };
         if before <= threshold * self.mean {
             return None;
         }

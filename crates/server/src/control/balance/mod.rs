@@ -1,14 +1,19 @@
 //! Balancing: partitions change mode and owner by measured load.
 //!
 //! ```text
-//!  once a second: requests by asking worker and partition -> Balancer::period -> at most one Change
+//!  once a second: requests by asking worker and partition, times what they take
+//!                 -> Balancer::period -> at most one Change
 //! ```
+//!
+//! A request counts with the time that its kind was seen to take (`cost.rs`): large values and stores
+//! weigh more.
 //!
 //! Only partitions in EREW are balanced, and those that balancing has turned to CREW: in EREW
 //! the owner of a partition carries all of its load, so that owners matter. In CRCW every worker
 //! carries what its own connections ask for.
 
 mod balancer;
+mod cost;
 mod decide;
 #[cfg(test)]
 mod tests;
@@ -19,7 +24,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use micanite_control::Balance;
 
-pub use balancer::Balancer;
+pub use balancer::{Balancer, Period};
+pub use cost::costs;
 pub use decide::{Change, PartitionState, Situation, decide};
 pub(crate) use thread::BalanceThread;
 
@@ -30,6 +36,9 @@ pub struct BalanceState {
     changes: AtomicU64,
     /// Requests per second of each partition, in the last period.
     rates: Mutex<Vec<u64>>,
+    /// Nanoseconds per second that each partition has cost, in the last period; empty while nothing
+    /// balances.
+    costs: Mutex<Vec<u64>>,
     routing: Mutex<()>,
 }
 
@@ -40,6 +49,7 @@ impl BalanceState {
             is_auto: AtomicBool::new(balance == Balance::Auto),
             changes: AtomicU64::new(0),
             rates: Mutex::default(),
+            costs: Mutex::default(),
             routing: Mutex::default(),
         }
     }
@@ -64,6 +74,12 @@ impl BalanceState {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Nanoseconds per second that each partition costs the worker that executes its requests; empty
+    /// unless the server balances.
+    pub fn costs(&self) -> Vec<u64> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// To be held from the look at a route to its change.
     pub fn routing(&self) -> MutexGuard<'_, ()> {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,6 +87,10 @@ impl BalanceState {
 
     fn count_change(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn set_costs(&self, costs: Vec<u64>) {
+        *self.costs.lock().unwrap_or_else(PoisonError::into_inner) = costs;
     }
 
     fn set_rates(&self, rates: Vec<u64>) {

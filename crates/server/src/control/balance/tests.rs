@@ -2,7 +2,8 @@
 
 use micanite_engine::{Access, Route};
 
-use super::{Balancer, Change, PartitionState, Situation, decide};
+use super::{Balancer, Change, PartitionState, Period, Situation, costs, decide};
+use crate::telemetry::costs::Samples;
 
 /// Workers that ask for partitions; all alike.
 struct Machine {
@@ -38,10 +39,11 @@ impl Machine {
     /// A period with these requests for the partitions, from all workers alike.
     fn period(&mut self, partitions: &[u64]) -> Option<Change> {
         let workers = self.workers as u64;
-        let loads = (0..self.workers)
+        let loads: Vec<Vec<u64>> = (0..self.workers)
             .map(|_| partitions.iter().map(|load| self.noisy(load / workers)).collect())
             .collect();
-        let change = self.balancer.period(loads, &self.routes)?;
+        let period = Period { requests: partitions.iter().sum(), loads };
+        let change = self.balancer.period(period, &self.routes)?;
         let route = &mut self.routes[change.partition()];
         *route = change.apply(*route);
         Some(change)
@@ -86,21 +88,28 @@ fn a_skewed_load_settles_and_then_nothing_changes() {
     }
 }
 
-/// These loads lie so close to a threshold that noise alone decides when it is crossed: once.
+/// These loads lie so close to a threshold that noise alone decides when it is crossed: no partition gets
+/// a route that it has had.
 #[test]
 fn close_to_a_threshold_nothing_goes_back_and_forth() {
     for (workers, partitions) in [(2, 8), (8, 32), (16, 64)] {
         for noise in 1..=40 {
             let mut machine = Machine::with_noise(workers, partitions, Access::Erew, noise << 32 | 9);
             let loads = zipf(partitions);
-            let mut changed = machine.changes(500, &loads);
-            let what = format!("{workers} workers, noise {noise}: {changed:?}");
+            let before = machine.routes.clone();
+            let changes = machine.changes(500, &loads);
+            let what = format!("{workers} workers, noise {noise}: {changes:?}");
             let after = machine.imbalance(&loads);
             assert!(after < 1.35, "{after}, {what}");
-            let count = changed.len();
-            changed.sort_by_key(|change| change.partition());
-            changed.dedup_by_key(|change| change.partition());
-            assert_eq!(changed.len(), count, "{what}");
+            assert!(changes.len() <= partitions, "{what}");
+            for (partition, route) in before.into_iter().enumerate() {
+                let mut had = vec![route];
+                for change in changes.iter().filter(|change| change.partition() == partition) {
+                    let next = change.apply(had[had.len() - 1]);
+                    assert!(!had.contains(&next), "{what}");
+                    had.push(next);
+                }
+            }
         }
     }
 }
@@ -195,7 +204,7 @@ fn partitions_that_only_their_owner_uses_are_not_shared() {
     let routes = [0, 1].map(|owner| Route { access: Access::Erew, owner });
     let fresh = [PartitionState::default(); 2];
     let decide = |loads: &[Vec<u64>], states: &[PartitionState]| {
-        decide(Situation { loads, routes: &routes, states, is_moving: false })
+        decide(Situation { requests: 100_000, loads, routes: &routes, states, is_moving: false })
     };
     let alone = [vec![90_000, 0], vec![0, 10_000]];
     assert_eq!(decide(&alone, &fresh), None);
@@ -204,4 +213,102 @@ fn partitions_that_only_their_owner_uses_are_not_shared() {
     assert_eq!(decide(&both, &fresh), shared);
     let resting = [PartitionState { resting: true, shared: false }; 2];
     assert_eq!(decide(&both, &resting), None);
+}
+
+/// Samples of a worker with these prices, so many requests of each partition.
+fn samples(requests: &[u64], prices_ns: &[u64], rest_ns: u64) -> Samples {
+    let of = |(requests, price): (&u64, &u64)| (*requests, requests * price);
+    let all: u64 = requests.iter().sum();
+    let rest_ns = all * rest_ns;
+    Samples { requests: all, partitions: requests.iter().zip(prices_ns).map(of).collect(), rest_ns }
+}
+
+/// Requests of random numbers, prices and routes cost what adding up each single one says.
+#[test]
+fn costs_are_those_of_requests_one_by_one() {
+    let mut noise = Machine::new(2, 1, Access::Erew);
+    let mut random = move |below: u64| noise.noisy(1_000_000) / 7 % below;
+    for _ in 0..200 {
+        let (workers, partitions) = (1 + random(3) as usize, 1 + random(6) as usize);
+        let mut draw = |below: u64| (0..partitions).map(|_| random(below)).collect::<Vec<_>>();
+        let requests: Vec<_> = (0..workers).map(|_| draw(50)).collect();
+        let (timed, prices): (Vec<_>, Vec<_>) = (0..workers).map(|_| (draw(3), draw(900))).unzip();
+        let owners = draw(workers as u64);
+        let accesses = draw(3);
+        let route = |partition: usize| Route {
+            access: [Access::Erew, Access::Crew, Access::Crcw][accesses[partition] as usize],
+            owner: owners[partition] as usize,
+        };
+        let routes: Vec<_> = (0..partitions).map(route).collect();
+        let rest_ns = 100;
+        let samples: Vec<_> =
+            timed.iter().zip(&prices).map(|(timed, prices)| samples(timed, prices, rest_ns)).collect();
+        let found = costs(&requests, &routes, &samples);
+        for (asking, of_worker) in requests.iter().enumerate() {
+            for (partition, count) in of_worker.iter().enumerate() {
+                let worker = match routes[partition].access {
+                    Access::Erew => routes[partition].owner,
+                    _ => asking,
+                };
+                let single_ns = naive_price(worker, partition, &timed, &prices, rest_ns as f64);
+                let all: f64 = (0..*count).map(|_| single_ns).sum();
+                let difference = (found[asking][partition] as f64 - all).abs();
+                assert!(difference <= 1.0 + all * 1e-9, "{} of {all}", found[asking][partition]);
+            }
+        }
+    }
+}
+
+/// Mean of the timed requests that say most of one: those of its partition on its worker, those of its
+/// worker, or all.
+fn naive_price(
+    worker: usize,
+    partition: usize,
+    timed: &[Vec<u64>],
+    prices: &[Vec<u64>],
+    rest_ns: f64,
+) -> f64 {
+    let all = |of: &dyn Fn(usize, usize) -> bool| {
+        let mut each = Vec::new();
+        for (worker, counts) in timed.iter().enumerate() {
+            for (partition, count) in counts.iter().enumerate() {
+                if of(worker, partition) {
+                    each.extend((0..*count).map(|_| prices[worker][partition] as f64));
+                }
+            }
+        }
+        each
+    };
+    let same = |w: usize, p: usize| (w, p) == (worker, partition);
+    let candidates = [all(&same), all(&|w, _| w == worker), all(&|_, _| true)];
+    let known = candidates.iter().find(|each| !each.is_empty());
+    known.map_or(1.0, |each| each.iter().sum::<f64>() / each.len() as f64 + rest_ns)
+}
+
+/// The same number of requests everywhere, but those of worker 0's partitions take ten times as long:
+/// numbers find nothing to do, times spread the load.
+#[test]
+fn expensive_partitions_spread_where_numbers_are_even() {
+    let requests = vec![vec![10_000; 8]; 2];
+    let price = |partition: usize| if partition.is_multiple_of(2) { 1000 } else { 100 };
+    let prices: Vec<u64> = (0..8).map(price).collect();
+    for (by_cost, changes_wanted) in [(false, false), (true, true)] {
+        let mut machine = Machine::new(2, 8, Access::Erew);
+        let mut changes = 0;
+        for _ in 0..60 {
+            let loads = match by_cost {
+                true => costs(&requests, &machine.routes, &vec![samples(&[100; 8], &prices, 50); 2]),
+                false => requests.clone(),
+            };
+            let change = machine.balancer.period(Period { requests: 160_000, loads }, &machine.routes);
+            if let Some(change) = change {
+                let route = &mut machine.routes[change.partition()];
+                *route = change.apply(*route);
+                changes += 1;
+            }
+        }
+        assert_eq!(changes > 0, changes_wanted);
+        let imbalance = machine.imbalance(&prices);
+        assert_eq!(imbalance < 1.25, by_cost, "{imbalance}");
+    }
 }

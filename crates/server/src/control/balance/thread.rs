@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use micanite_control::{Balance, log};
 use micanite_engine::Route;
 
-use super::{Balancer, Change};
+use super::{Balancer, Change, Period, costs};
+use crate::control::numa::Follow;
 use crate::shared::Server;
+use crate::telemetry::costs::Samples;
 
 /// Interval between two measurements of loads.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -54,48 +56,61 @@ impl BalanceThread {
 struct Measured {
     at: Instant,
     counts: Vec<Vec<u64>>,
+    samples: Vec<Samples>,
 }
 
 impl Measured {
     fn of(server: &Server) -> Self {
-        Self { at: Instant::now(), counts: server.shared.loads.now(&server.shared.cache) }
+        let shared = &server.shared;
+        Self { at: Instant::now(), counts: shared.loads.now(&shared.cache), samples: shared.costs.now() }
     }
 }
 
 fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
+    let is_auto = server.balance.get() == Balance::Auto;
+    server.shared.costs.set_wanted(is_auto);
     let now = Measured::of(server);
     let seconds = now.at.duration_since(before.at).as_secs_f64();
-    let mut loads = now.counts.clone();
-    for (of_worker, before) in loads.iter_mut().zip(&before.counts) {
+    let mut requests = now.counts.clone();
+    for (of_worker, before) in requests.iter_mut().zip(&before.counts) {
         let pairs = of_worker.iter_mut().zip(before);
         pairs.for_each(|(now, before)| *now = now.wrapping_sub(*before));
     }
+    let samples: Vec<_> =
+        now.samples.iter().zip(&before.samples).map(|(now, before)| now.since(before)).collect();
     *before = now;
     let partitions = server.shared.cache.layout().partitions;
-    let rate = |partition: usize| {
-        let sum: u64 = loads.iter().map(|of_worker| of_worker[partition]).sum();
-        (sum as f64 / seconds) as u64
+    let rates = |of: &[Vec<u64>]| {
+        let sum = |partition: usize| of.iter().map(|of_worker| of_worker[partition]).sum::<u64>();
+        (0..partitions).map(|partition| (sum(partition) as f64 / seconds) as u64).collect()
     };
-    server.balance.set_rates((0..partitions).map(rate).collect());
-    if server.balance.get() == Balance::Off {
+    server.balance.set_rates(rates(&requests));
+    if !is_auto {
+        server.balance.set_costs(Vec::new());
         return balancer.pause();
     }
     let _routing = server.balance.routing();
     let routes: Vec<Route> =
         (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
-    if let Some(change) = balancer.period(loads, &routes) {
+    let loads = costs(&requests, &routes, &samples);
+    server.balance.set_costs(rates(&loads));
+    let requests = requests.iter().flatten().sum();
+    if let Some(change) = balancer.period(Period { requests, loads }, &routes) {
         apply(server, change, routes[change.partition()]);
     }
 }
 
 fn apply(server: &Server, change: Change, before: Route) {
     let (partition, route) = (change.partition(), change.apply(before));
-    if server.set_route(partition, route).is_err() {
+    let Ok(follow) = server.set_route(partition, route) else {
         return; // It was decided on routes that are there.
-    }
+    };
     server.balance.count_change();
     if server.verbosity() > 0 {
         let (mode, owner) = (route.access.name(), route.owner);
         log!("balance: partition {partition} is {mode} now, of worker {owner}");
+        if let Follow::Stays(_) = follow {
+            log!("balance: {}", follow.text(partition).trim_end());
+        }
     }
 }

@@ -13,14 +13,14 @@ use super::pressure::Pressure;
 use crate::native::cookie::Cookies;
 use crate::native::forward::Forwarded;
 use crate::native::forward::ring::{self, Origin, RingEnds};
-use crate::native::round::outbox::{Outbox, Source};
+use crate::native::round::outbox::{Outbox, Part, Source, Watch};
 use crate::native::round::{Round, Taken};
 use crate::native::{NativeCounters, NativeShared};
 use crate::session::Context;
 
-/// A queue of frames of one worker.
+/// A queue of frames of one worker. A benchmark watches what it does.
 #[derive(Debug)]
-pub struct BypassPort<Q> {
+pub struct BypassPort<Q, W = ()> {
     worker: usize,
     port: FramePort<Q>,
     pressure: Pressure,
@@ -29,15 +29,17 @@ pub struct BypassPort<Q> {
     cookies: Cookies,
     /// Workers with queues of the same port, which can answer what comes through this one.
     colleagues: Range<usize>,
+    watch: W,
 }
 
 /// The replies to a burst, or to what was handed over.
-struct FrameOutbox<'a, Q> {
+struct FrameOutbox<'a, Q, W> {
     replies: Replies<'a, Q>,
     forwarded: Option<&'a Forwarded>,
+    watch: &'a mut W,
 }
 
-impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
+impl<Q: FrameQueue, W: Watch> Outbox for FrameOutbox<'_, Q, W> {
     #[inline]
     fn open(&mut self, to: Source) {
         // Without a free frame, the reply is dropped and counted.
@@ -60,13 +62,33 @@ impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
 
     #[inline]
     fn commit(&mut self, bytes: usize) {
+        self.watch.begin(Part::Headers);
         self.replies.commit(bytes);
+        self.watch.begin(Part::Replies);
+    }
+
+    #[inline]
+    fn begin(&mut self, part: Part) {
+        self.watch.begin(part);
     }
 }
 
 impl<Q: FrameQueue + Send> BypassPort<Q> {
     /// A worker's port.
     pub fn new(worker: usize, port: FramePort<Q>, rings: RingEnds, native: &NativeShared) -> Self {
+        Self::watched(worker, port, rings, native, ())
+    }
+}
+
+impl<Q: FrameQueue + Send, W: Watch + Send> BypassPort<Q, W> {
+    /// A worker's port with an observer.
+    pub fn watched(
+        worker: usize,
+        port: FramePort<Q>,
+        rings: RingEnds,
+        native: &NativeShared,
+        watch: W,
+    ) -> Self {
         Self {
             worker,
             port,
@@ -75,6 +97,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             forwarded: Forwarded::new(native.ring_datagram_bytes()),
             cookies: Cookies::new(native.cookie_key),
             colleagues: native.colleagues(worker),
+            watch,
         }
     }
 
@@ -119,13 +142,16 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             return Ok(0);
         };
         let before = self.port.counters().frames;
+        self.watch.begin(Part::Headers);
         let count = self.port.recv()?;
         if count == 0 {
+            self.watch.begin(Part::Other);
             if self.port.counters().frames != before {
                 self.publish(native);
             }
             return Ok(0);
         }
+        self.watch.begin(Part::Requests);
         let counters = &native.counters[self.worker];
         let lost = self.pressure.note(count, self.port.queue_mut().lost(), now_ms);
         if lost > 0 {
@@ -136,7 +162,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         counters.burst(count);
         let (shared, level) = (context.shared, self.pressure.level(now_ms));
         let (datagrams, replies) = self.port.split();
-        let mut outbox = FrameOutbox { replies, forwarded: None };
+        let mut outbox = FrameOutbox { replies, forwarded: None, watch: &mut self.watch };
         let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
         for datagram in datagrams {
             let (peer, number) = (datagram.found.source, datagram.number as u32);
@@ -146,6 +172,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             };
             if !self.colleagues.contains(&owner) {
                 // The port of the owner does not reach this client.
+                counters.crossed.add(1);
                 round.take(datagram.bytes, source, true);
                 continue;
             }
@@ -178,7 +205,8 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         native.counters[self.worker].forwarded_in.add(count as u64);
         let level = self.pressure.level(now_ms);
         let forwarded = &self.forwarded;
-        let mut outbox = FrameOutbox { replies: self.port.replies(), forwarded: Some(forwarded) };
+        let (replies, watch) = (self.port.replies(), &mut self.watch);
+        let mut outbox = FrameOutbox { replies, forwarded: Some(forwarded), watch };
         let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
         for (number, entry) in forwarded.entries.iter().enumerate() {
             let source = Source { peer: entry.origin.peer, number: number as u32 };
@@ -192,8 +220,10 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
     /// Sends what is complete. What the queue has no room for is lost, as on the way.
     #[inline]
     fn send(&mut self, native: &NativeShared) -> io::Result<()> {
+        self.watch.begin(Part::Headers);
         self.port.send()?;
         self.publish(native);
+        self.watch.begin(Part::Other);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct SocketPort {
     rings: RingEnds,
     forwarded: Forwarded,
     cookies: Cookies,
+    /// Workers of the same interface.
+    colleagues: Range<usize>,
 }
 
 /// The receiving and the sending side of one socket.
@@ -122,6 +125,7 @@ impl SocketPort {
             rings,
             forwarded: Forwarded::new(payload_bytes),
             cookies: Cookies::new(native.cookie_key),
+            colleagues: native.colleagues(worker),
         }
     }
 
@@ -188,6 +192,7 @@ impl SocketPort {
             let ring = self.rings.to.get_mut(owner).and_then(Option::as_mut);
             if ring.is_some_and(|ring| ring::push(ring, origin, &[], datagram.bytes)) {
                 counters.forwarded.add(1);
+                counters.crossed.add(u64::from(!self.colleagues.contains(&owner)));
                 native.notify(owner, &shared.wakers);
             } else {
                 counters.ring_full.add(1);

@@ -22,7 +22,7 @@ use crate::native::counters::NativeCounters;
 use crate::native::ids::Begin;
 use crate::session::Context;
 use operation::operation;
-use outbox::{Outbox, Source};
+use outbox::{Outbox, Part, Source};
 use sink::{Head, Open, Plan, Sink};
 
 /// Result of taking a datagram.
@@ -313,15 +313,18 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     #[cold]
     fn answer(&mut self, head: &Head, what: (Opcode, Status), hash: u64, word: u64) {
         self.flush();
+        self.out.begin(Part::Replies);
         Open::switch(&mut self.open, head, self.out);
         if let Some(open) = &mut self.open {
             open.push(self.out, what, hash, word);
         }
+        self.out.begin(Part::Requests);
     }
 
     /// Executes the batch.
     #[inline]
     fn flush(&mut self) {
+        self.out.begin(Part::Engine);
         let mut sink = Sink {
             plans: &self.plans,
             heads: &self.heads,
@@ -361,12 +364,14 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         self.requests.clear();
         self.plans.clear();
         self.heads.clear();
+        self.out.begin(Part::Requests);
     }
 
     /// Executes what is left, and completes the last reply.
     #[inline]
     pub fn finish(mut self) {
         self.flush();
+        self.out.begin(Part::Replies);
         Open::close(&mut self.open, self.out);
     }
 }

@@ -20,6 +20,32 @@ impl From<SocketAddr> for Source {
     }
 }
 
+/// Part of the time of a round, in the order of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Headers of frames: checked, and made.
+    Headers,
+    /// Requests are read.
+    Requests,
+    /// Batches are executed, values copied.
+    Engine,
+    /// Replies are written.
+    Replies,
+    /// Anything else, also a look for datagrams that found none.
+    Other,
+}
+
+/// Observes which part of a round is at work: benchmarks do, servers do not.
+pub trait Watch {
+    /// A part begins, and with it the one before ends.
+    fn begin(&mut self, part: Part);
+}
+
+impl Watch for () {
+    #[inline]
+    fn begin(&mut self, _: Part) {}
+}
+
 /// Takes datagrams. One is open at a time, and there is one for each that is answered.
 pub trait Outbox {
     /// Sources are clients of a fabric: they are known, may ask for entries of chunks, and are told the
@@ -32,6 +58,10 @@ pub trait Outbox {
     fn slot(&mut self) -> &mut [u8];
     /// The open datagram is complete, with this length.
     fn commit(&mut self, bytes: usize);
+
+    /// A part of the round begins ([`Watch`]).
+    #[inline]
+    fn begin(&mut self, _: Part) {}
 
     /// The server's second at its latest, for clients of a fabric.
     #[inline]

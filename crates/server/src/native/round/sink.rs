@@ -3,7 +3,7 @@
 use micanite_engine::{ChunkEntry, Outcome, ReplySink, ValueMeta};
 use micanite_wire::native::{Header, Opcode, ReplyEntry, ReplyWriter, Status};
 
-use super::outbox::{Outbox, Source};
+use super::outbox::{Outbox, Part, Source};
 use crate::native::NativeShared;
 use crate::native::counters::NativeCounters;
 use crate::native::ids::ClientKey;
@@ -147,59 +147,10 @@ impl<O: Outbox> Sink<'_, O> {
             open.push(self.out, (plan.opcode, status), plan.hash, word);
         }
     }
-}
 
-impl<O: Outbox> ReplySink for Sink<'_, O> {
+    /// Completes the reply to a request.
     #[inline]
-    fn entry(&mut self, index: usize, entry: ChunkEntry) {
-        let plan = &self.plans[index];
-        match plan.opcode {
-            Opcode::Get => {
-                let ChunkEntry { offset, version, bytes } = entry;
-                self.entry = Some(ReplyEntry { offset, version, bytes });
-            }
-            _ => self.out.note_entry(self.heads[usize::from(plan.head)].source, plan.hash, entry),
-        }
-    }
-
-    #[inline]
-    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        let plan = &self.plans[index];
-        let head = &self.heads[usize::from(plan.head)];
-        Open::switch(self.open, head, self.out);
-        let open = self.open.as_mut()?;
-        let entry = self.entry.filter(|_| O::IS_FABRIC);
-        let entry_bytes = if entry.is_some() { ReplyWriter::ENTRY_BYTES } else { 0 };
-        let bytes = ReplyWriter::value_reply_bytes(meta.value_bytes, plan.wants_cas) + entry_bytes;
-        let after = usize::from(head.requests - open.writer.count()) - 1;
-        let kept = after * ReplyWriter::SHORT_BYTES_MAX;
-        if bytes + kept > open.writer.room() {
-            self.denied = match head.proven {
-                false => Status::Unproven,
-                true if Header::BYTES + bytes > head.limit => Status::UseStream,
-                true => Status::NoRoom,
-            };
-            self.entry = None;
-            return None;
-        }
-        self.value_bytes = meta.value_bytes;
-        let cas = plan.wants_cas.then_some(meta.cas);
-        let what = (plan.opcode, meta.flags, plan.hash);
-        let slot = self.out.slot();
-        if let Some(entry) = &entry {
-            let item = (meta.flags, plan.hash);
-            return Some(open.writer.begin_value_with_entry(slot, item, (cas, entry), meta.value_bytes));
-        }
-        Some(open.writer.begin_value(slot, what, cas, meta.value_bytes))
-    }
-
-    #[inline]
-    fn rollback(&mut self, _: usize) {
-        // Nothing counts before the value is complete.
-    }
-
-    #[inline]
-    fn finish(&mut self, index: usize, outcome: Outcome) {
+    fn complete(&mut self, index: usize, outcome: Outcome) {
         let plan = &self.plans[index];
         if let Some(kind) = kind(plan.opcode) {
             count(self.counters, kind, outcome);
@@ -230,6 +181,66 @@ impl<O: Outbox> ReplySink for Sink<'_, O> {
             self.native.ids.finish(client, plan.id, status, word);
         }
         self.push(plan, status, word);
+    }
+}
+
+impl<O: Outbox> ReplySink for Sink<'_, O> {
+    #[inline]
+    fn entry(&mut self, index: usize, entry: ChunkEntry) {
+        let plan = &self.plans[index];
+        match plan.opcode {
+            Opcode::Get => {
+                let ChunkEntry { offset, version, bytes } = entry;
+                self.entry = Some(ReplyEntry { offset, version, bytes });
+            }
+            _ => self.out.note_entry(self.heads[usize::from(plan.head)].source, plan.hash, entry),
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        // The engine's copy of the value belongs to the reply: it ends with `Self::finish`.
+        self.out.begin(Part::Replies);
+        let plan = &self.plans[index];
+        let head = &self.heads[usize::from(plan.head)];
+        Open::switch(self.open, head, self.out);
+        let open = self.open.as_mut()?;
+        let entry = self.entry.filter(|_| O::IS_FABRIC);
+        let entry_bytes = if entry.is_some() { ReplyWriter::ENTRY_BYTES } else { 0 };
+        let bytes = ReplyWriter::value_reply_bytes(meta.value_bytes, plan.wants_cas) + entry_bytes;
+        let after = usize::from(head.requests - open.writer.count()) - 1;
+        let kept = after * ReplyWriter::SHORT_BYTES_MAX;
+        if bytes + kept > open.writer.room() {
+            self.denied = match head.proven {
+                false => Status::Unproven,
+                true if Header::BYTES + bytes > head.limit => Status::UseStream,
+                true => Status::NoRoom,
+            };
+            self.entry = None;
+            self.out.begin(Part::Engine);
+            return None;
+        }
+        self.value_bytes = meta.value_bytes;
+        let cas = plan.wants_cas.then_some(meta.cas);
+        let what = (plan.opcode, meta.flags, plan.hash);
+        let slot = self.out.slot();
+        if let Some(entry) = &entry {
+            let item = (meta.flags, plan.hash);
+            return Some(open.writer.begin_value_with_entry(slot, item, (cas, entry), meta.value_bytes));
+        }
+        Some(open.writer.begin_value(slot, what, cas, meta.value_bytes))
+    }
+
+    #[inline]
+    fn rollback(&mut self, _: usize) {
+        // Nothing counts before the value is complete.
+    }
+
+    #[inline]
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        self.out.begin(Part::Replies);
+        self.complete(index, outcome);
+        self.out.begin(Part::Engine);
     }
 }
 

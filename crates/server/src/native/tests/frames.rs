@@ -1,6 +1,7 @@
 //! Ports around the kernel, driven by hand over queues in memory: whose frame a reply leaves in, what
 //! goes through a ring, and what is told of losses.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use micanite_net::frames::testing::MemoryQueue;
@@ -10,7 +11,7 @@ use micanite_net::frames::{
 use micanite_wire::native::{DirectoryRequest, Entry, Header, Kind, Request};
 
 use super::*;
-use crate::native::{BypassPort, NativeShared, rings};
+use crate::native::{BypassPort, NativeInterface, NativeShared, rings};
 use crate::session::Context;
 
 const CLIENT: (MacAddress, &str) = ([2, 0, 0, 0, 0, 1], "10.0.0.1:4000");
@@ -49,8 +50,12 @@ impl Queues {
     fn new(access: &str, ports: usize) -> Self {
         let options = format!("threads = 2\nmemory-limit = 64\naccess = \"{access}\"");
         let over = |native: NativeShared| {
-            let share = |port| port * 2 / ports..(port + 1) * 2 / ports;
-            native.over(Vec::new(), (0..ports).map(share).collect())
+            let interface = |port: usize| NativeInterface {
+                name: format!("port {port}"),
+                addresses: vec![IpAddr::from([10, 0, port as u8, 2])],
+                workers: port * 2 / ports..(port + 1) * 2 / ports,
+            };
+            native.over(Vec::new()).at((0..ports).map(interface).collect())
         };
         let bench = NativeBench::with(&options, PAYLOAD_BYTES, over);
         let rings = rings(2, bench.native().ring_datagram_bytes());
@@ -229,7 +234,7 @@ fn workers_of_another_port_hand_nothing_over() {
         done.store(true, Ordering::Release);
     });
     assert_eq!(queues.sent(0)[0].1.statuses(), [Status::Ok]);
-    assert_eq!(queues.stat(0, "forwarded"), 0);
+    assert_eq!((queues.stat(0, "forwarded"), queues.stat(0, "crossed")), (0, 1));
     assert_eq!(queues.stat(0, "replies_reused"), 1);
     for worker in 0..2 {
         assert_eq!(directory_ports(&mut queues, worker), [BASE + worker; 2]);

@@ -14,6 +14,7 @@ mod users;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use micanite_control::log;
@@ -39,6 +40,8 @@ pub struct Auth {
     settings: AuthSettings,
     users: RwLock<Arc<Users>>,
     attempts: Mutex<Attempts>,
+    /// Refreshes that were done, and that failed.
+    refreshes: [AtomicU32; 2],
 }
 
 impl Auth {
@@ -51,6 +54,7 @@ impl Auth {
             users: RwLock::new(Arc::new(Users::load(&settings.file)?)),
             settings: settings.clone(),
             attempts: Mutex::default(),
+            refreshes: Default::default(),
         })
     }
 
@@ -59,9 +63,18 @@ impl Auth {
     /// # Errors
     /// As in [`Self::new`].
     pub fn refresh(&self) -> Result<(), String> {
-        let users = Arc::new(Users::load(&self.settings.file)?);
-        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
-        Ok(())
+        let users = Users::load(&self.settings.file).map(Arc::new);
+        let is_failed = usize::from(users.is_err());
+        let swapped = users.map(|users| *self.users.write().unwrap_or_else(PoisonError::into_inner) = users);
+        // Afterwards: who reads the new count is checked by the new users.
+        self.refreshes[is_failed].fetch_add(1, Ordering::Release);
+        swapped
+    }
+
+    /// Returns how often the file was read again, and how often that failed.
+    pub fn refreshes(&self) -> (u32, u32) {
+        let [done, failed] = self.refreshes.each_ref().map(|count| count.load(Ordering::Acquire));
+        (done, failed)
     }
 
     /// The file.

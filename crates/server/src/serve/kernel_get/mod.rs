@@ -201,14 +201,16 @@ fn memcached(sockets: Option<&UdpSockets>) -> (Option<u16>, Vec<IpAddr>) {
     (port, here.map(SocketAddr::ip).collect())
 }
 
-/// The UDP ports of the native protocol, as far as one follows the other, and the addresses.
+/// The UDP ports of the native protocol, as far as one follows the other, and the addresses. Of several
+/// interfaces (`--native-at`) those of the first one: the same ports at another one are not ours.
 fn native(workers: &Sockets) -> Option<((u16, u16), Vec<IpAddr>)> {
     let locals = workers.iter().map(|of| of.iter().flat_map(|it| it.local_addr()));
     let locals: Vec<Vec<SocketAddr>> = locals.map(Iterator::collect).collect();
-    let ports = locals.iter().flat_map(|of| of.first());
-    let ports = following(ports.map(SocketAddr::port))?;
-    let ips = locals[0].iter().map(SocketAddr::ip);
-    Some((ports, ips.collect()))
+    let ips = |of: &Vec<SocketAddr>| of.iter().map(SocketAddr::ip).collect::<Vec<_>>();
+    let first = ips(locals.first()?);
+    let same = locals.iter().take_while(|of| ips(of) == first);
+    let ports = following(same.flat_map(|of| of.first()).map(SocketAddr::port))?;
+    Some((ports, first))
 }
 
 /// The first port and the last one, as far as each follows the one before.

@@ -234,6 +234,7 @@ pub(in crate::session) fn report(arguments: &[u8], output: &mut Output<'_>, cont
         Some(b"native") => stats::native(context.shared, output),
         Some(b"kernel") => stats::kernel(context.server, output),
         Some(b"local") => stats::local(context.server, output),
+        Some(b"numa") => stats::numa(context.server, output),
         Some(b"fabric") => stats::fabric(context.server, output),
         Some(b"udp") => stats::udp(context.server, output),
         Some(b"items") => stats::items(context.server, output),

@@ -1,35 +1,32 @@
-//! The thread: connections that never block, each with one request and a deadline.
+//! The thread: connections that never block, each with one request and a deadline; samples once a second.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use micanite_control::log;
-use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
+use micanite_net::{Interest, Listener, Poller, Stream, Transport, Waker};
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
-use nix::sys::socket::{Shutdown, shutdown};
 
-use super::pages::{self, Reply};
-use super::request::Request;
+use super::connection::Connection;
+use super::console::Console;
 use super::state::State;
+use crate::configuration::ListenTls;
+use crate::security::tls::TlsShared;
 
 /// Connections at the same time; one more takes the place of the oldest.
 pub(super) const CONNECTIONS_MAX: usize = 32;
-/// The longest request, headers included.
+/// The longest request, headers and body included.
 pub(super) const REQUEST_BYTES_MAX: usize = 8192;
 /// A connection's time for its request and reply together.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between two checks of deadlines while there are connections.
 const DEADLINE_CHECK_MS: u16 = 500;
-const IDLE_MS: u16 = 60_000;
-/// Bytes that are thrown away behind a request, so that its reply is not lost to a reset.
-const DRAINED_BYTES_MAX: usize = 1 << 20;
 /// Pause of accepting when descriptors have run out.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
@@ -41,26 +38,32 @@ const FIRST: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct AdminThread {
     pub address: SocketAddr,
+    pub is_encrypted: bool,
     ending: Arc<(Waker, AtomicBool)>,
     thread: JoinHandle<Listener>,
 }
+
+/// TLS of the listener, if it is spoken.
+type Tls = Option<(Arc<TlsShared>, ListenTls)>;
 
 impl AdminThread {
     /// Serves at a listener that is bound already.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
-    pub fn start(listener: Listener, state: &Arc<State>) -> io::Result<Self> {
+    pub fn start(listener: Listener, state: &Arc<State>, tls: Tls) -> io::Result<Self> {
         let address = listener.address().ok_or(ErrorKind::Unsupported)?;
+        let tls = tls.filter(|(_, mark)| *mark != ListenTls::Plain);
+        let is_encrypted = tls.is_some();
         let ending = Arc::new((Waker::new()?, AtomicBool::new(false)));
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER, Interest::Read)?;
         poller.add(&ending.0, WAKER, Interest::Read)?;
         let mut server = Server {
             listener,
-            address,
+            tls,
             poller,
-            state: Arc::clone(state),
+            console: Console::new(state, address, is_encrypted, &ending),
             ending: Arc::clone(&ending),
             connections: VecDeque::with_capacity(CONNECTIONS_MAX),
             next: FIRST,
@@ -72,7 +75,12 @@ impl AdminThread {
             server.run();
             server.listener
         })?;
-        Ok(Self { address, ending, thread })
+        Ok(Self { address, is_encrypted, ending, thread })
+    }
+
+    /// Lets it look at the server's state at once.
+    pub fn wake(&self) {
+        self.ending.0.wake();
     }
 
     /// Ends it. The listener stays for another program in this process.
@@ -86,9 +94,9 @@ impl AdminThread {
 
 struct Server {
     listener: Listener,
-    address: SocketAddr,
+    tls: Tls,
     poller: Poller,
-    state: Arc<State>,
+    console: Console,
     ending: Arc<(Waker, AtomicBool)>,
     /// The oldest first.
     connections: VecDeque<Connection>,
@@ -98,19 +106,22 @@ struct Server {
 impl Server {
     fn run(&mut self) {
         while !self.ending.1.load(Ordering::Acquire) {
+            let tick_ms = self.console.tick();
             let is_idle = self.connections.is_empty();
-            let wait_ms = if is_idle { IDLE_MS } else { DEADLINE_CHECK_MS };
+            let wait_ms = if is_idle { tick_ms } else { tick_ms.min(DEADLINE_CHECK_MS) };
             let count = match self.poller.wait(wait_ms) {
                 Ok(count) => count,
                 Err(error) => return log!("no admin side any more: {error}"),
             };
             for number in 0..count {
-                match self.poller.event(number).token {
+                let event = self.poller.event(number);
+                match event.token {
                     LISTENER => self.accept(),
                     WAKER => self.ending.0.take(),
-                    token => self.go_on(token),
+                    token => self.go_on(token, event.broken),
                 }
             }
+            self.send_answers();
             let now = Instant::now();
             self.connections.retain(|connection| now < connection.until);
         }
@@ -131,92 +142,44 @@ impl Server {
         }
         let token = self.next;
         self.next += 1;
-        if self.poller.add(&stream, token, Interest::Read).is_ok() {
-            self.connections.push_back(Connection {
-                stream,
-                token,
-                until: Instant::now() + DEADLINE,
-                request: Vec::new(),
-                reply: Vec::new(),
-                sent: 0,
-                drained: 0,
-            });
+        let peer = stream.peer_ip();
+        if self.poller.add(&stream, token, Interest::Read).is_err() {
+            return;
+        }
+        if let Some(stream) = self.transport(stream) {
+            self.connections.push_back(Connection::new(stream, token, peer, Instant::now() + DEADLINE));
         }
     }
 
-    fn go_on(&mut self, token: u64) {
+    /// Returns the stream, with TLS where it is spoken; none where TLS is impossible.
+    fn transport(&self, stream: Stream) -> Option<Transport<Stream>> {
+        let Some((tls, mark)) = &self.tls else {
+            return Some(Transport::Plain(stream));
+        };
+        let tls = micanite_net::tls::Tls::new(stream, tls.config(*mark)?).ok()?;
+        Some(Transport::Tls(Box::new(tls)))
+    }
+
+    fn go_on(&mut self, token: u64, is_broken: bool) {
         let find = |connection: &Connection| connection.token == token;
         let Some(place) = self.connections.iter().position(find) else {
             return;
         };
-        let is_loopback = self.address.ip().is_loopback();
-        let reply = |request: Request<'_>| pages::reply(&self.state, is_loopback, request);
-        if self.connections[place].go_on(&self.poller, reply).is_none() {
+        let connection = &mut self.connections[place];
+        let is_over = is_broken && connection.waits;
+        if is_over || connection.go_on(&self.poller, &mut self.console).is_none() {
             self.connections.remove(place);
         }
     }
-}
 
-struct Connection {
-    stream: Stream,
-    token: u64,
-    until: Instant,
-    request: Vec<u8>,
-    reply: Vec<u8>,
-    sent: usize,
-    drained: usize,
-}
-
-impl Connection {
-    /// Goes on as far as it can; `None` when the connection is over.
-    fn go_on(&mut self, poller: &Poller, reply: impl Fn(Request<'_>) -> Reply) -> Option<()> {
-        if self.reply.is_empty() {
-            self.receive(reply)?;
-        }
-        if self.reply.is_empty() {
-            return Some(());
-        }
-        while self.sent < self.reply.len() {
-            match self.stream.send(&self.reply[self.sent..]) {
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return poller.change(&self.stream, self.token, Interest::Write).ok();
-                }
-                Err(_) => return None,
+    /// Replies to those whose action has been done.
+    fn send_answers(&mut self) {
+        while let Some((token, reply)) = self.console.answer() {
+            if let Some(connection) = self.connections.iter_mut().find(|it| it.token == token) {
+                connection.set_reply(reply);
+                self.go_on(token, false);
             }
         }
-        self.drain(poller)
-    }
-
-    /// Reads until there is a reply, or nothing more to read.
-    fn receive(&mut self, reply: impl Fn(Request<'_>) -> Reply) -> Option<()> {
-        let mut bytes = [0; 2048];
-        while self.reply.is_empty() {
-            let count = read(&mut self.stream, &mut bytes)?;
-            if count == 0 {
-                break;
-            }
-            self.request.extend_from_slice(&bytes[..count]);
-            let too_long = self.request.len() > REQUEST_BYTES_MAX;
-            let request = Request::parse(&self.request);
-            if let Some(request) = request.or(too_long.then_some(Request::TooLong)) {
-                self.reply = reply(request).into_bytes();
-            }
-        }
-        Some(())
-    }
-
-    /// All is sent: says so, and waits for the other side to end.
-    fn drain(&mut self, poller: &Poller) -> Option<()> {
-        shutdown(self.stream.as_fd().as_raw_fd(), Shutdown::Write).ok()?;
-        let mut bytes = [0; 2048];
-        while self.drained < DRAINED_BYTES_MAX {
-            match read(&mut self.stream, &mut bytes)? {
-                0 => return poller.change(&self.stream, self.token, Interest::Read).ok(),
-                count => self.drained += count,
-            }
-        }
-        None
     }
 }
 
@@ -225,14 +188,4 @@ fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
     let number = error.raw_os_error();
     shortages.iter().any(|errno| number == Some(*errno as i32))
-}
-
-/// Bytes that are there, 0 if there are none now, `None` at the end.
-fn read(stream: &mut Stream, bytes: &mut [u8]) -> Option<usize> {
-    match stream.recv(bytes) {
-        Ok(0) => None,
-        Ok(count) => Some(count),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
-        Err(_) => None,
-    }
 }

@@ -1,23 +1,32 @@
-//! Metrics, health and a page to look at over HTTP, where `--admin` says so.
+//! Metrics, health and the console over HTTP, where `--admin` says so.
 //!
-//! One thread of its own serves it. Workers only write the counters that they write anyway, and
-//! nothing that happens here makes one of them wait. What it may hold is bounded:
+//! One thread of its own serves it, and takes samples once a second. Workers only write the counters that
+//! they write anyway, and nothing that happens here makes one of them wait. What it may hold is bounded:
 //! [`http::CONNECTIONS_MAX`] connections, each with one request of [`http::REQUEST_BYTES_MAX`]
-//! and a deadline for request and reply together.
+//! and a deadline for request and reply together; an hour of samples ([`crate::limits`]).
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `http` | the thread: connections that never block |
-//! | `request` | a request's line and host |
+//! | `http` | the thread: accepts, ticks, ends |
+//! | `connection` | one connection that never blocks: request, reply, end |
+//! | `console` | answers requests; logins and actions |
+//! | `request` | a request's line, headers and body |
 //! | `pages` | what is at each path |
+//! | `files` | the console's page: HTML, style and modules |
+//! | `feed` | the console's data: samples, loads, events |
 //! | `state` | what the pages are made of; health |
 //! | `exposition` | Prometheus' text format |
 //! | `metrics` | every metric |
 
+mod connection;
+mod console;
 mod exposition;
+mod feed;
+mod files;
 mod http;
 mod metrics;
 mod pages;
+mod reply;
 mod request;
 mod state;
 
@@ -27,8 +36,10 @@ use std::sync::Arc;
 
 use micanite_net::Listener;
 
-use crate::shared::Server;
-use crate::shared::clock::Clock;
+use crate::configuration::ListenTls;
+use crate::control::Executor;
+use crate::security::tls::TlsShared;
+pub(crate) use feed::bytes as feed_bytes;
 use http::AdminThread;
 use state::State;
 
@@ -46,25 +57,28 @@ impl Admin {
         Self { state: Arc::default(), listener, thread: None }
     }
 
-    /// Starts the thread, if it has not been started yet.
+    /// Starts the thread, if it has not been started yet. `is_restart`: the program before in this process
+    /// was a server, too.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
-    pub fn start(&mut self) -> io::Result<()> {
+    pub fn start(&mut self, tls: Option<(Arc<TlsShared>, ListenTls)>, is_restart: bool) -> io::Result<()> {
+        self.state.set_restart(is_restart);
         if let Some(listener) = self.listener.take() {
-            self.thread = Some(AdminThread::start(listener, &self.state)?);
+            self.thread = Some(AdminThread::start(listener, &self.state, tls)?);
         }
         Ok(())
     }
 
     /// The workers serve from now on.
-    pub fn set_running(&self, server: &Arc<Server>, clock: Clock) {
-        self.state.set_running(server, clock);
+    pub fn set_running(&self, executor: Executor) {
+        self.state.set_running(executor);
+        self.thread.iter().for_each(AdminThread::wake);
     }
 
-    /// Returns the address that it listens on.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.thread.as_ref().map(|thread| thread.address)
+    /// Returns the address that it listens on, and whether it speaks TLS there.
+    pub fn address(&self) -> Option<(SocketAddr, bool)> {
+        self.thread.as_ref().map(|thread| (thread.address, thread.is_encrypted))
     }
 
     /// Ends the thread. The listener stays for another program in this process.

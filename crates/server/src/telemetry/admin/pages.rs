@@ -1,80 +1,27 @@
-//! The page of each path.
+//! The page of each path that is read.
 
+use super::feed::{Feed, Wanted};
+use super::files;
 use super::metrics::metrics;
-use super::request::{Request, is_local_name};
+use super::reply::{JSON, OK, Reply, UNAVAILABLE};
 use super::state::{Health, State};
 use crate::shared::Server;
 use crate::shared::clock::seconds;
 use crate::telemetry::hot::{self, Hottest};
 
-const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-const JSON: &str = "application/json";
-const HTML: &str = "text/html; charset=utf-8";
-/// The page to look at. It loads nothing but what is served here.
-const OVERVIEW: &str = include_str!("overview.html");
-const OK: &str = "200 OK";
-const UNAVAILABLE: &str = "503 Service Unavailable";
 
-/// A reply of HTTP.
-#[derive(Debug)]
-pub(super) struct Reply {
-    /// Number and words, and further header lines behind them.
-    status: &'static str,
-    r#type: &'static str,
-    body: String,
-    is_head: bool,
-}
-
-impl Reply {
-    fn new(status: &'static str, r#type: &'static str, body: impl Into<String>) -> Self {
-        Self { status, r#type, body: body.into(), is_head: false }
-    }
-
-    /// Returns the bytes to send.
-    pub fn into_bytes(self) -> Vec<u8> {
-        let body = if self.is_head { "" } else { &self.body };
-        format!(
-            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-             X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; \
-             connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'\r\n\
-             Connection: close\r\n\r\n{body}",
-            self.status,
-            self.r#type,
-            self.body.len(),
-        )
-        .into_bytes()
-    }
-}
-
-/// The reply to a request. `is_loopback`: only this machine can ask.
-pub(super) fn reply(state: &State, is_loopback: bool, request: Request<'_>) -> Reply {
-    let (path, is_head, host) = match request {
-        Request::Bad => return Reply::new("400 Bad Request", TEXT, "no HTTP/1 request\n"),
-        Request::TooLong => {
-            let status = "431 Request Header Fields Too Large";
-            return Reply::new(status, TEXT, "the request is too long\n");
-        }
-        Request::OtherMethod => {
-            let status = "405 Method Not Allowed\r\nAllow: GET, HEAD";
-            return Reply::new(status, TEXT, "only GET and HEAD\n");
-        }
-        Request::Read { path, is_head, host } => (path, is_head, host),
-    };
-    if is_loopback && !host.is_none_or(is_local_name) {
-        let text = "ask for localhost or for an address\n";
-        return Reply::new("421 Misdirected Request", TEXT, text);
-    }
-    Reply { is_head, ..page(state, path) }
-}
-
-fn page(state: &State, path: &str) -> Reply {
+/// Returns what is at a path; `None` where nothing is.
+pub(super) fn page(state: &State, feed: &mut Feed, path: &str, query: &str) -> Option<Reply> {
     let of_server = |body: fn(&Server, u32) -> Reply| match state.running() {
         Some((server, clock)) => body(server, seconds(clock.now_ms())),
-        None => Reply::new(UNAVAILABLE, TEXT, "starting\n"),
+        None => Reply::text(UNAVAILABLE, "starting"),
     };
-    match path {
-        "/" => Reply::new(OK, HTML, OVERVIEW),
+    let of_feed = |body: Option<String>| match body {
+        Some(body) => Reply::new(OK, JSON, body),
+        None => Reply::text(UNAVAILABLE, "starting"),
+    };
+    Some(match path {
         "/metrics" => Reply::new(OK, METRICS, metrics(state)),
         "/healthz" => health(state.health()),
         "/readyz" => health(state.readiness()),
@@ -84,21 +31,26 @@ fn page(state: &State, path: &str) -> Reply {
             let hottest = hot::hottest(&server.shared.hot, now_s, hot::KEYS_MAX);
             Reply::new(OK, JSON, hot_keys(&hottest))
         }),
-        _ => Reply::new("404 Not Found", TEXT, "nothing here\n"),
-    }
+        "/about" => of_feed(feed.about(state)),
+        "/state" => of_feed(feed.state(state, Wanted::of(query))),
+        "/history" if !feed.has_step(Wanted::of(query)) => {
+            Reply::text("404 Not Found", "there is no such step")
+        }
+        "/history" => of_feed(feed.history(state, Wanted::of(query))),
+        _ => return files::find(path).map(|(r#type, text)| Reply::new(OK, r#type, text)),
+    })
 }
 
 fn health(health: Health) -> Reply {
     match health {
-        Ok(text) => Reply::new(OK, TEXT, format!("{text}\n")),
-        Err(text) => Reply::new(UNAVAILABLE, TEXT, format!("{text}\n")),
+        Ok(text) => Reply::text(OK, text),
+        Err(text) => Reply::text(UNAVAILABLE, text),
     }
 }
 
 fn config(server: &Server) -> Reply {
     Reply::new(OK, "application/toml", server.settings.public_options().to_string())
 }
-
 /// Generation, ports of the workers, and mode and owner of each partition.
 fn directory(server: &Server) -> String {
     let cache = &*server.shared.cache;

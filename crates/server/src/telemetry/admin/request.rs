@@ -1,51 +1,108 @@
-//! An HTTP request, as far as it matters here: method, path, host.
+//! An HTTP request, as far as it matters here: method, path, some headers, and the body of a POST.
 
 use std::net::IpAddr;
 
+use super::http::REQUEST_BYTES_MAX;
+
 /// Header lines of a request, at most.
 const HEADERS_MAX: usize = 64;
+/// Paths that take a POST.
+const POSTS: [&str; 3] = ["/login", "/logout", "/control"];
 
 /// A request, or the reason to refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     /// GET, or HEAD, which gets no body.
-    Read { path: &'a str, is_head: bool, host: Option<&'a str> },
+    Read { path: &'a str, query: &'a str, is_head: bool, headers: Headers<'a> },
+    /// POST to one of [`POSTS`].
+    Post { path: &'a str, headers: Headers<'a>, body: &'a [u8] },
     /// Another method.
     OtherMethod,
-    /// More header lines than are read.
+    /// More header lines, or a longer request, than is read.
     TooLong,
     /// No HTTP/1 request.
     Bad,
 }
 
+/// Values of headers; one that is no text is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Headers<'a> {
+    pub host: Option<&'a str>,
+    pub origin: Option<&'a str>,
+    pub cookie: Option<&'a str>,
+    /// Token against requests that another site's page makes.
+    pub token: Option<&'a str>,
+}
+
+impl<'a> Headers<'a> {
+    fn of(headers: &[httparse::Header<'a>]) -> Self {
+        let value = |name: &str| {
+            let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+            found.map(|header| std::str::from_utf8(header.value).unwrap_or_default())
+        };
+        Self {
+            host: value("host"),
+            origin: value("origin"),
+            cookie: value("cookie"),
+            token: value("x-micanite-token"),
+        }
+    }
+}
+
 impl<'a> Request<'a> {
-    /// The request at the start of these bytes, once its headers are there completely, or as
-    /// soon as it cannot become one.
+    /// The request at the start of these bytes, once it is there completely, or as soon as it cannot become
+    /// one.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
-        match request.parse(bytes) {
+        let head_bytes = match request.parse(bytes) {
             Ok(httparse::Status::Partial) => return None,
-            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
             Err(httparse::Error::TooManyHeaders) => return Some(Self::TooLong),
             Err(_) => return Some(Self::Bad),
-        }
+        };
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return Some(Self::Bad);
         };
         if !target.starts_with('/') {
             return Some(Self::Bad);
         }
-        let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
-        let host = request.headers.iter().find(is_host);
-        Some(match method {
-            "GET" | "HEAD" => Self::Read {
-                path: target.split(['?', '#']).next().unwrap_or(target),
-                is_head: method == "HEAD",
-                host: host.map(|header| std::str::from_utf8(header.value).unwrap_or_default()),
+        let target = target.split('#').next().unwrap_or(target);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let kept = Headers::of(request.headers);
+        match method {
+            "GET" | "HEAD" => Some(Self::Read { path, query, is_head: method == "HEAD", headers: kept }),
+            "POST" if POSTS.contains(&path) => match body(request.headers, bytes, head_bytes) {
+                Ok(body) => body.map(|body| Self::Post { path, headers: kept, body }),
+                Err(refused) => Some(refused),
             },
-            _ => Self::OtherMethod,
-        })
+            _ => Some(Self::OtherMethod),
+        }
+    }
+}
+
+/// Returns the body behind a head, `None` while it is not complete.
+fn body<'a>(
+    headers: &[httparse::Header<'_>],
+    bytes: &'a [u8],
+    head_bytes: usize,
+) -> Result<Option<&'a [u8]>, Request<'a>> {
+    let is = |header: &&httparse::Header<'_>, name| header.name.eq_ignore_ascii_case(name);
+    let mut lengths = headers.iter().filter(|header| is(header, "content-length"));
+    let (Some(length), None) = (lengths.next(), lengths.next()) else {
+        return Err(Request::Bad);
+    };
+    if headers.iter().any(|header| is(&header, "transfer-encoding")) {
+        return Err(Request::Bad);
+    }
+    let text = std::str::from_utf8(length.value).unwrap_or_default();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<usize>() {
+        Ok(length) if head_bytes.saturating_add(length) <= REQUEST_BYTES_MAX => {
+            Ok(bytes.get(head_bytes..head_bytes + length))
+        }
+        _ if is_number => Err(Request::TooLong),
+        _ => Err(Request::Bad),
     }
 }
 
@@ -64,8 +121,8 @@ pub(super) fn is_local_name(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read<'a>(path: &'a str, is_head: bool, host: Option<&'a str>) -> Option<Request<'a>> {
-        Some(Request::Read { path, is_head, host })
+    fn read<'a>(path: &'a str, query: &'a str, is_head: bool, host: Option<&'a str>) -> Option<Request<'a>> {
+        Some(Request::Read { path, query, is_head, headers: Headers { host, ..Headers::default() } })
     }
 
     #[test]
@@ -73,8 +130,8 @@ mod tests {
         assert_eq!(Request::parse(b""), None);
         assert_eq!(Request::parse(b"GET / HTTP/1.1\r\nHost: a\r\n"), None);
         let whole = b"GET /metrics?a=b HTTP/1.1\r\nhost: a:1\r\n\r\n";
-        assert_eq!(Request::parse(whole), read("/metrics", false, Some("a:1")));
-        assert_eq!(Request::parse(b"HEAD /a HTTP/1.0\n\n"), read("/a", true, None));
+        assert_eq!(Request::parse(whole), read("/metrics", "a=b", false, Some("a:1")));
+        assert_eq!(Request::parse(b"HEAD /a HTTP/1.0\n\n"), read("/a", "", true, None));
     }
 
     #[test]
@@ -94,6 +151,27 @@ mod tests {
         long.extend(b"a: b\r\n".repeat(HEADERS_MAX + 1));
         long.extend(b"\r\n");
         assert_eq!(Request::parse(&long), Some(Request::TooLong));
+    }
+
+    #[test]
+    fn a_body_is_waited_for_where_one_is_taken() {
+        let head = "POST /login HTTP/1.1\r\nOrigin: o\r\nCookie: c\r\nX-Micanite-Token: t\r\n";
+        let whole = format!("{head}Content-Length: 3\r\n\r\nabcd");
+        let headers = Headers { host: None, origin: Some("o"), cookie: Some("c"), token: Some("t") };
+        let expected = Request::Post { path: "/login", headers, body: b"abc" };
+        assert_eq!(Request::parse(whole.as_bytes()), Some(expected));
+        assert_eq!(Request::parse(&whole.as_bytes()[..whole.len() - 2]), None);
+        for (lines, expected) in [
+            ("", Request::Bad),
+            ("Content-Length: 1\r\nContent-Length: 1\r\n", Request::Bad),
+            ("Content-Length: -1\r\n", Request::Bad),
+            ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Request::Bad),
+            ("Content-Length: 9000\r\n", Request::TooLong),
+            ("Content-Length: 99999999999999999999999\r\n", Request::TooLong),
+        ] {
+            let bytes = format!("{head}{lines}\r\n");
+            assert_eq!(Request::parse(bytes.as_bytes()), Some(expected), "{lines}");
+        }
     }
 
     #[test]

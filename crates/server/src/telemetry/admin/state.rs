@@ -1,7 +1,9 @@
 //! Input of the pages: the server, and the stage that it has reached.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::control::Executor;
 use crate::shared::clock::Clock;
 use crate::shared::{Ending, Server};
 
@@ -11,7 +13,9 @@ const SILENCE_MS_MAX: u64 = 10_000;
 /// A server that starts, runs, and ends.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    running: OnceLock<(Arc<Server>, Clock)>,
+    running: OnceLock<Executor>,
+    /// The program before in this process was a server, too.
+    is_restart: AtomicBool,
 }
 
 /// A state in words: good, or not.
@@ -19,14 +23,29 @@ pub(super) type Health = Result<&'static str, String>;
 
 impl State {
     /// The workers serve from now on.
-    pub fn set_running(&self, server: &Arc<Server>, clock: Clock) {
+    pub fn set_running(&self, executor: Executor) {
         // It starts once.
-        let _ = self.running.set((Arc::clone(server), clock));
+        let _ = self.running.set(executor);
+    }
+
+    /// Notes that the program before in this process was a server, too.
+    pub fn set_restart(&self, is_restart: bool) {
+        self.is_restart.store(is_restart, Ordering::Relaxed);
+    }
+
+    /// Returns whether it was.
+    pub(super) fn is_restart(&self) -> bool {
+        self.is_restart.load(Ordering::Relaxed)
+    }
+
+    /// The executor of what users ask for, once the server runs.
+    pub(super) fn executor(&self) -> Option<&Executor> {
+        self.running.get()
     }
 
     /// The server and its clock, once it runs.
     pub(super) fn running(&self) -> Option<(&Server, Clock)> {
-        let (server, clock) = self.running.get()?;
+        let Executor { server, clock, .. } = self.running.get()?;
         Some((server, *clock))
     }
 
@@ -69,13 +88,18 @@ mod tests {
     use super::*;
     use crate::testing::Bench;
 
+    fn executor(bench: &Bench, clock: Clock) -> Executor {
+        let (worker, _) = std::sync::mpsc::channel();
+        Executor { server: std::sync::Arc::clone(&bench.server), clock, worker }
+    }
+
     #[test]
     fn a_server_is_healthy_before_it_is_ready() {
         let state = State::default();
         assert_eq!(state.health(), Ok("starting"));
         assert_eq!(state.readiness(), Err("starting".into()));
         let (bench, clock) = (Bench::new(""), Clock::start());
-        state.set_running(&bench.server, clock);
+        state.set_running(executor(&bench, clock));
         assert_eq!(state.health(), Ok("ok"));
         assert_eq!(state.readiness(), Ok("ready"));
         bench.server.acceptor.set_pausing(true);
@@ -88,7 +112,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_silent_is_named() {
         let (state, bench, clock) = (State::default(), Bench::new(""), Clock::start());
-        state.set_running(&bench.server, clock);
+        state.set_running(executor(&bench, clock));
         let stamp = &bench.server.shared.counters[0].maintained_ms;
         stamp.set(clock.now_ms());
         assert_eq!(state.health(), Ok("ok"));

@@ -23,7 +23,7 @@ pub use fabric::{chunks, fabric};
 pub use kernel::kernel;
 pub use local::local;
 pub use native::{filter, native};
-pub use partitions::partitions;
+pub use partitions::{numa, partitions};
 pub use prefixes::{PrefixCounts, Prefixes};
 pub use report::general;
 pub use settings::settings;

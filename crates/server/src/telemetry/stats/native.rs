@@ -27,6 +27,9 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
         false => STATS_WORKERS_MAX / 2,
     };
     for (number, (counters, general)) in workers.enumerate().take(workers_max) {
+        if let Some((_, its)) = native.interface_of(number).filter(|_| native.interfaces.len() > 1) {
+            lines.stat(&format!("{number}:interface"), &its.name);
+        }
         counters.each(|name, count| lines.stat(&format!("{number}:{name}"), count));
         for (place, count) in counters.bursts.iter().map(Counter::get).enumerate() {
             if count > 0 {

@@ -5,11 +5,12 @@ use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Reques
 use super::line::Stored;
 use super::{Kinds, Watch};
 use crate::session::Context;
+use crate::telemetry::costs::Timing;
 use crate::telemetry::outcome::{deletes, has_found};
 use crate::telemetry::record::{ItemFacts, Recording};
 use crate::telemetry::stats::Prefixes;
 
-/// Executes a batch that somebody watches, or that is recorded.
+/// Executes a batch that somebody watches, or that is recorded or timed.
 #[inline(never)]
 pub(crate) fn execute<S: ReplySink + Send>(
     context: &mut Context<'_>,
@@ -28,10 +29,15 @@ pub(crate) fn execute<S: ReplySink + Send>(
         now_s: context.now_s,
         facts: ItemFacts::default(),
         recording: None,
+        timing: None,
     };
     if watched.wanted.any(Kinds::RECORDING) {
         let recording = Recording::new(context.shared, watched.worker, context.now_s);
         watched.recording = Some(recording);
+    }
+    let (shared, worker) = (context.shared, watched.worker);
+    if shared.costs.is_timed(worker) {
+        watched.timing = Some(Timing::new(&shared.costs, worker, &shared.cache));
     }
     context.worker.execute(requests, context.now_s, &mut watched)
 }
@@ -48,6 +54,7 @@ struct Watched<'a, S> {
     /// Facts about the present request's item.
     facts: ItemFacts,
     recording: Option<Recording<'a>>,
+    timing: Option<Timing<'a>>,
 }
 
 impl<S: ReplySink> ReplySink for Watched<'_, S> {
@@ -73,6 +80,12 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
         self.inner.finish(index, outcome);
         let facts = std::mem::take(&mut self.facts);
         let request = &self.requests[index];
+        if let Some(timing) = &mut self.timing {
+            timing.finish(index, request, facts.bytes().unwrap_or(0));
+            if self.wanted.is_empty() {
+                return;
+            }
+        }
         if let Some(recording) = &mut self.recording {
             recording.finish(request, outcome, facts);
             if self.wanted == Kinds::RECORDING {

@@ -52,7 +52,7 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let fresh = || {
-            let over = |native: NativeShared| native.over(Vec::new(), std::iter::once(0..1).collect());
+            let over = |native: NativeShared| native.over(Vec::new());
             NativeBench::with("memory-limit = 1", PAYLOAD_BYTES, over)
         };
         let bench = fresh();

@@ -193,6 +193,7 @@ fn directory() -> Vec<u8> {
         value_bytes_max: 1,
         ids_window: 1,
         cookie_s: 0,
+        addresses: 0,
     };
     let mut datagram = vec![0; DirectoryWriter::BYTES_MIN + 8];
     let mut writer = DirectoryWriter::new(&mut datagram, &directory, 0).unwrap();
@@ -230,6 +231,7 @@ fn invalid_directories() {
     assert!(!with(68, &1u32.to_le_bytes()), "entries beyond the last");
     assert!(!with(68, &u32::MAX.to_le_bytes()), "a first beyond all");
     assert!(!with(72, &u32::MAX.to_le_bytes()), "more than there are");
+    assert!(!with(76, &(ADDRESSES_MAX + 1).to_le_bytes()), "too many addresses");
 }
 
 #[test]
@@ -241,6 +243,39 @@ fn invalid_entries() {
     assert_eq!(directory.entry(1, &[1, 0, 0, 0]), None, "no such owner");
     assert_eq!(directory.entry(1, &[0, 0, 3, 0]), None, "no such access");
     assert!(directory.entry(1, &[0, 0, 2, 0]).is_some());
+}
+
+#[test]
+fn invalid_entries_of_interfaces() {
+    let whole = directory();
+    let (directory, _, _) = Directory::read(&whole).unwrap();
+    let directory = Directory { addresses: 2, ..directory };
+    assert_eq!((directory.entries(), directory.all_entries()), (3, 14));
+    assert_eq!(directory.entry(3, &[0, 0, 1, 0]), None, "no port");
+    assert_eq!(directory.entry(3, &[1, 0, 1]), None, "cut off");
+    let mut address = [0, 0, 4, 0].to_vec();
+    address.resize(20, 1);
+    let (interface, ip) = (0, [1, 1, 1, 1].into());
+    let read = Some(Entry::Address(InterfaceAddress { interface, ip }));
+    assert_eq!((directory.entry(4, &address), directory.entry(9, &address)), (read, read));
+    assert_eq!(directory.entry(5, &address), None, "the middle of an address");
+    assert_eq!(directory.entry(4, &address[..19]), None, "cut off");
+    address[2] = 5;
+    assert_eq!(directory.entry(4, &address), None, "no family");
+}
+
+/// Clients that know no interfaces read pages of cores and partitions, and refuse others.
+#[test]
+fn pages_have_entries_of_interfaces_alone() {
+    let mut page = directory();
+    page[76] = 1;
+    let (directory, first, _) = Directory::read(&page).unwrap();
+    assert_eq!((first, directory.page_end(first)), (0, 3));
+    page.extend([0; 8]);
+    page[72] = 4;
+    assert!(Directory::read(&page).is_none(), "a partition and a place in one page");
+    (page[68], page[72]) = (3, 1);
+    assert!(Directory::read(&page).is_some());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use std::net::IpAddr;
+
 use super::super::*;
 
 pub(super) fn number() -> impl Strategy<Value = u64> {
@@ -218,9 +220,9 @@ proptest! {
     #[test]
     fn directories(
         (header, request) in (header(Kind::DirectoryReply), header(Kind::DirectoryRequest)),
-        numbers in (number(), 0u32..=10, 1u16..=300, any::<u16>()),
+        numbers in (number(), 0u32..=10, 1u16..=300, any::<u16>(), 0..=ADDRESSES_MAX),
         limits in (1232u32..=65_507, any::<u32>(), 1u16.., any::<u16>()),
-        room in 48usize..3000,
+        room in prop_oneof![48usize..88, 104usize..3000],
         before in any::<u8>(),
     ) {
         let directory = Directory {
@@ -232,12 +234,13 @@ proptest! {
             value_bytes_max: limits.1,
             ids_window: limits.2,
             cookie_s: limits.3,
+            addresses: numbers.4,
         };
-        let entries: Vec<Entry> = (0..directory.entries()).map(|number| entry(&directory, number)).collect();
-        let mut read: Vec<Entry> = Vec::new();
-        while read.len() < entries.len() {
+        let mut read = Vec::new();
+        let mut next = 0;
+        while next < directory.all_entries() {
             let mut datagram = vec![before; room];
-            let first = read.len() as u32;
+            let first = next;
             DirectoryRequest { first }.write(&request, &mut datagram);
             let fits = room >= DirectoryWriter::BYTES_MIN;
             let read_back = DirectoryRequest::read(&datagram);
@@ -247,21 +250,28 @@ proptest! {
                 prop_assert!(!fits);
                 return Ok(());
             };
-            while let Some(entry) = entries.get(writer.next() as usize) {
-                if !writer.push(*entry) {
+            while writer.next() < directory.page_end(first) {
+                if !writer.push(entry(&directory, writer.next())) {
                     break;
                 }
             }
+            next = writer.next();
             let length = writer.finish(&header);
             prop_assert!(length <= room);
             prop_assert_eq!(length % 8, 0);
             let (again, from, bytes) = Directory::read(&datagram[..length]).unwrap();
             prop_assert_eq!((again, from), (directory, first));
             prop_assert!(!bytes.is_empty());
-            let page = (first..).zip(bytes.chunks(4));
-            read.extend(page.map(|(number, bytes)| directory.entry(number, bytes).unwrap()));
+            let mut number = first;
+            while number < next {
+                let read_back = directory.entry(number, &bytes[(number - first) as usize * 4..]).unwrap();
+                read.push((number, read_back));
+                number += read_back.numbers();
+            }
         }
-        prop_assert_eq!(read, entries);
+        for (number, read_back) in read {
+            prop_assert_eq!(read_back, entry(&directory, number));
+        }
     }
 }
 
@@ -270,6 +280,17 @@ fn entry(directory: &Directory, number: u32) -> Entry {
     if number < u32::from(directory.cores) {
         let (port, node) = (4000 + number as u16, number as u16 % 4);
         return Entry::Core(CoreEntry { port, node });
+    }
+    if let Some(beyond) = number.checked_sub(directory.entries()) {
+        let interface = beyond as u16 % 3;
+        if beyond < u32::from(directory.cores) {
+            return Entry::Place(CorePlace { port: 1 + beyond as u16, interface });
+        }
+        let ip = match beyond % 2 {
+            0 => IpAddr::from(beyond.to_be_bytes()),
+            _ => IpAddr::from((u128::from(beyond) << 100 | 1).to_be_bytes()),
+        };
+        return Entry::Address(InterfaceAddress { interface, ip });
     }
     let access = match number % 3 {
         0 => PartitionAccess::Erew,

@@ -213,6 +213,7 @@ fn directory(line: &Line<'_>) -> Directory {
         value_bytes_max: line.u32("value_bytes_max"),
         ids_window: line.u16("ids_window"),
         cookie_s: line.u16("cookie_s"),
+        addresses: line.u16("addresses"),
     }
 }
 
@@ -220,6 +221,14 @@ fn entry(line: &Line<'_>) -> Entry {
     if line.0[0] == "core" {
         let (port, node) = (line.u16("port"), line.u16("node"));
         return Entry::Core(CoreEntry { port, node });
+    }
+    if line.0[0] == "place" {
+        let (port, interface) = (line.u16("port"), line.u16("interface"));
+        return Entry::Place(CorePlace { port, interface });
+    }
+    if line.0[0] == "address" {
+        let ip = line.find("ip").unwrap().parse().unwrap();
+        return Entry::Address(InterfaceAddress { interface: line.u16("interface"), ip });
     }
     let all = [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw];
     Entry::Partition(PartitionEntry {
@@ -345,9 +354,14 @@ fn describe_directory(datagram: &[u8], lines: &mut Vec<String>) {
         ("ids_window", directory.ids_window.into()),
         ("cookie_s", directory.cookie_s.into()),
         ("first", first.into()),
+        ("addresses", directory.addresses.into()),
     ]);
-    for (number, bytes) in (first..).zip(entries.chunks(4)) {
-        lines.push(match directory.entry(number, bytes).unwrap() {
+    let mut rest = entries;
+    while !rest.is_empty() {
+        let number = first + ((entries.len() - rest.len()) / 4) as u32;
+        let entry = directory.entry(number, rest).unwrap();
+        rest = &rest[entry.numbers() as usize * 4..];
+        lines.push(match entry {
             Entry::Core(core) => {
                 let numbers = [("port", core.port.into()), ("node", core.node.into())];
                 format!("core{}", fields(&numbers))
@@ -355,6 +369,14 @@ fn describe_directory(datagram: &[u8], lines: &mut Vec<String>) {
             Entry::Partition(partition) => {
                 let owner = fields(&[("owner", partition.owner.into())]);
                 format!("partition{owner} {}", name(partition.access))
+            }
+            Entry::Place(place) => {
+                let numbers = [("port", place.port.into()), ("interface", place.interface.into())];
+                format!("place{}", fields(&numbers))
+            }
+            Entry::Address(address) => {
+                let interface = fields(&[("interface", address.interface.into())]);
+                format!("address{interface} ip={}", address.ip)
             }
         });
     }

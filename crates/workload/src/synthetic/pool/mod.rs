@@ -24,6 +24,7 @@
 //! The caller decides whether the client stores values that a GET has missed (demand fill of a look-aside
 //! cache). This is independent of the mix of operations: see [`Miss`].
 
+mod daily;
 mod item;
 mod lengths;
 mod parameters;
@@ -35,6 +36,7 @@ mod stream;
 use std::fmt;
 use std::str::FromStr;
 
+pub use daily::DailyStream;
 pub use item::PoolItem;
 pub use stream::{Miss, PoolOperation, PoolOptions, PoolRequest, PoolStream};
 

@@ -29,6 +29,8 @@ pub(super) struct Parameters {
     pub fills: f64,
     /// True if that is a new key (else one that was invalidated).
     pub fills_new_keys: bool,
+    /// Probability that a missed key is asked for again within minutes, in a [`super::DailyStream`].
+    pub revisits: f64,
 }
 
 /// Choice of requests among the resident items.
@@ -76,6 +78,7 @@ static USR: Parameters = Parameters {
     residents: Residents::Popular(&LONG_TAIL),
     fills: 0.5,
     fills_new_keys: false,
+    revisits: 0.0,
 };
 
 /// Over 90 % of the keys 31 bytes and p99 45, over 30 % of the values about 270 bytes and p99 450,
@@ -100,6 +103,7 @@ static APP: Parameters = Parameters {
     residents: Residents::Popular(&LONG_TAIL),
     fills: 0.5,
     fills_new_keys: false,
+    revisits: 0.56,
 };
 
 /// Key p99 80; values of 2, 3 and 11 bytes are 40 %, p99 512, a few of about 1 MB; 22 % of the misses
@@ -140,6 +144,7 @@ static ETC: Parameters = Parameters {
     residents: Residents::Popular(&LONG_TAIL),
     fills: 0.5,
     fills_new_keys: false,
+    revisits: 0.72,
 };
 
 /// Key p99 30, value p99 200, compulsory misses only (F).
@@ -161,6 +166,7 @@ static VAR: Parameters = Parameters {
     residents: Residents::Popular(&LONG_TAIL),
     fills: 1.0,
     fills_new_keys: true,
+    revisits: 0.0,
 };
 
 /// Key p99 45; value p99 640, those of 320 bytes take 8 % of the memory and those of nearly 500 bytes
@@ -185,4 +191,5 @@ static SYS: Parameters = Parameters {
     residents: Residents::InTurn { hours: 168.0 },
     fills: 1.0,
     fills_new_keys: true,
+    revisits: 0.0,
 };

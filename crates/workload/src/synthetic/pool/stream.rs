@@ -169,6 +169,18 @@ impl PoolStream {
         (self.new - 1, Some(Miss::Compulsory))
     }
 
+    /// The next item that is asked for once in a day.
+    pub(super) fn next_scanned(&mut self) -> PoolItem {
+        self.scans += 1;
+        self.pool.item(self.scanned.at(self.scans - 1))
+    }
+
+    /// A resident item by its popularity.
+    pub(super) fn next_resident(&mut self) -> PoolItem {
+        let number = self.residents.next(&mut self.random);
+        self.pool.item(number)
+    }
+
     #[inline]
     fn update(&mut self, draw: u64) -> u64 {
         if draw < self.fills

@@ -14,6 +14,8 @@ struct Node {
     expiry_s: u32,
 }
 
+const ABSENT: Node = Node { newer: NONE, older: NONE, bytes: NONE, expiry_s: 0 };
+
 /// FIFO, or LRU if requested objects become the newest.
 #[derive(Debug)]
 pub(crate) struct Exact {
@@ -29,9 +31,8 @@ pub(crate) struct Exact {
 
 impl Exact {
     pub fn new(renews: bool, objects: usize, capacity: u64, accounting: Accounting) -> Self {
-        let absent = Node { newer: NONE, older: NONE, bytes: NONE, expiry_s: 0 };
         Self {
-            nodes: vec![absent; objects],
+            nodes: vec![ABSENT; objects],
             newest: NONE,
             oldest: NONE,
             renews,
@@ -40,6 +41,13 @@ impl Exact {
             accounting,
             now_s: 0,
         }
+    }
+
+    /// Adds an object that is not there, and returns its number.
+    pub fn add_object(&mut self) -> u32 {
+        let number = self.nodes.len() as u32;
+        self.nodes.push(ABSENT);
+        number
     }
 
     fn remove(&mut self, object: u32) {

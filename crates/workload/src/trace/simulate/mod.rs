@@ -30,10 +30,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub use cache::Counts;
-pub(crate) use cache::{Item, look_aside};
+pub(crate) use cache::{Cache, Item, Stored, look_aside};
 pub use compact::{Bounds, Compact};
 pub use engine::{EngineCache, Frame};
 pub(crate) use event::Kind;
+pub(crate) use exact::Exact;
 pub use jobs::cores;
 pub use policy::{Accounting, Policy};
 pub use recommend::{Recommendation, recommend, room_for_all};

@@ -5,7 +5,7 @@ use crate::figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Poi
 use super::figures::{Figures, HOURS};
 use super::gather::Gathered;
 use super::sizes::Sizes;
-use super::tables::{DAYS, by_day, by_hour, rates};
+use super::tables::{DAYS, by_day, by_hour, hit_ratios, rates};
 use crate::trace::Operation;
 
 /// Groups that a figure shows at most: more lines cannot be told apart.
@@ -32,12 +32,28 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, St
     let by_bytes = |_, figures: &Figures| cumulative(&figures.value_bytes, true);
     let title = "Sizes of values, weighted by bytes";
     add("sizes-by-bytes", title, [Axis::log("bytes"), share("bytes")], &by_bytes);
+    let set_by_count = |_, figures: &Figures| cumulative(&figures.set_value_bytes, false);
+    let title = "Sizes of the values of SETs, by count";
+    add("set-sizes-by-count", title, [Axis::log("bytes"), share("values")], &set_by_count);
+    let set_by_bytes = |_, figures: &Figures| cumulative(&figures.set_value_bytes, true);
+    let title = "Sizes of the values of SETs, weighted by bytes";
+    add("set-sizes-by-bytes", title, [Axis::log("bytes"), share("bytes")], &set_by_bytes);
+    let set_keys = |_, figures: &Figures| cumulative(&figures.set_key_bytes, false);
+    let title = "Sizes of the keys of SETs, by count";
+    add("set-key-sizes", title, [Axis::linear("bytes"), share("keys")], &set_keys);
     let keys = |_, figures: &Figures| cumulative(&figures.key_bytes, false);
     add("key-sizes", "Sizes of keys, by count", [Axis::linear("bytes"), share("keys")], &keys);
     let rate =
         |_, figures: &Figures| points(rates(figures, seconds), |(start_s, per_s)| (start_s / 3600.0, per_s));
     let axes = [Axis::linear("time (hours)"), Axis::linear("requests/s")];
     add("rate", "Requests over time", axes, &rate);
+    let hit_ratio = |_, figures: &Figures| {
+        let ratios = hit_ratios(figures).into_iter().map(|[told, simulated]| simulated.or(told));
+        let hits = rates(figures, seconds).into_iter().zip(ratios);
+        points(hits.filter_map(|((start_s, _), ratio)| Some((start_s / 3600.0, ratio?))), |point| point)
+    };
+    let axes = [Axis::linear("time (hours)"), Axis::linear("hit ratio")];
+    add("hits", "Share of the reads that hit, over time", axes, &hit_ratio);
     let popularity =
         |number, _: &Figures| points(gathered.popularity(number).points.iter().copied(), |point| point);
     let title = "Keys from the least popular on, and the requests they have";
@@ -61,10 +77,36 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, St
     }
     let mut drawn = vec![("operations", operations(&shown))];
     drawn.extend(charts.into_iter().filter_map(|chart| Some((chart.name, lines(chart, &shown)?))));
+    drawn.extend(bursts(gathered).map(|svg| ("bursts", svg)));
     if gathered.is_dated {
         drawn.push(("weekdays", weekdays(&shown, covered)));
     }
     drawn
+}
+
+/// Draws what bursts do to the hits, against the keys that they are about; none without bursts.
+fn bursts(gathered: &Gathered) -> Option<String> {
+    let listed = gathered.bursts.listed().iter();
+    let mut dots: Vec<Point> = listed
+        .filter_map(|burst| {
+            let keys = burst.all.keys_per_request() / burst.before.keys_per_request();
+            Some(Point::new(keys, burst.change()? * 100.0))
+        })
+        .collect();
+    dots.retain(|dot| dot.x.is_finite());
+    if dots.is_empty() {
+        return None;
+    }
+    let line = Line { name: "a burst".to_owned(), kind: Kind::Scattered, points: dots };
+    Some(
+        LineChart {
+            title: "What bursts do to the hit ratio".to_owned(),
+            x: Axis::linear("different keys per request, times those before"),
+            y: Axis::linear("change (percentage points)"),
+            lines: vec![line],
+        }
+        .svg(),
+    )
 }
 
 /// Draws a chart, if any group has points.

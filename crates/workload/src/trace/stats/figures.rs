@@ -1,8 +1,9 @@
 //! Counts of a group of keys: of all keys, or of those with one prefix.
 
-use super::keys::KeyState;
+use super::causes::Read;
+use super::keys::Reads;
 use super::sizes::Sizes;
-use super::times::{Rate, Windows};
+use super::times::{Bins, Hits, Rate, Touch, Windows};
 use crate::trace::{Operation, Outcome, Request};
 
 const SECOND_MS: u64 = 1000;
@@ -47,7 +48,12 @@ pub(super) struct Figures {
     pub key_bytes: Sizes,
     /// Lengths of values, or of both where the trace tells only that, of each request that has one.
     pub value_bytes: Sizes,
+    /// The same of the requests alone that store a whole value.
+    pub set_key_bytes: Sizes,
+    pub set_value_bytes: Sizes,
     pub rate: Rate,
+    /// Reads and hits over time.
+    pub hits: Bins<Hits>,
     /// Requests by the hour of the week (UTC), beginning on Monday.
     pub week: [u64; HOURS],
     pub minutes: Windows,
@@ -55,7 +61,7 @@ pub(super) struct Figures {
     pub days: Windows,
     /// Gaps between requests of the same key by their whole hours.
     pub reuse: Vec<f64>,
-    /// Ends of the reads in a cache of some memory, by [`super::causes::Read`].
+    /// Ends of the reads in a cache of some memory, by [`Read`].
     pub reads: [f64; 4],
 }
 
@@ -67,6 +73,9 @@ impl Default for Figures {
             outcomes: [0; 3],
             key_bytes: Sizes::default(),
             value_bytes: Sizes::default(),
+            set_key_bytes: Sizes::default(),
+            set_value_bytes: Sizes::default(),
+            hits: Bins::default(),
             rate: Rate::default(),
             week: [0; HOURS],
             minutes: Windows::new(MINUTE_MS),
@@ -83,31 +92,49 @@ impl Figures {
     pub fn count(&mut self, request: &Request<'_>, start_ms: u64) {
         self.requests += 1;
         self.operations[request.operation as usize] += 1;
+        let since_ms = request.time_ms - start_ms;
         if request.operation.reads() {
             self.outcomes[request.outcome as usize] += 1;
         }
+        if let Some(hit) = request.told_hit() {
+            self.hits.add(since_ms, Hits::told(hit));
+        }
+        let stores = request.operation.stores_whole();
         if request.key_bytes > 0 {
             self.key_bytes.add(request.key_bytes);
+            if stores {
+                self.set_key_bytes.add(request.key_bytes);
+            }
         }
         if let Some(bytes) = request.value_bytes {
             self.value_bytes.add(bytes);
+            if stores {
+                self.set_value_bytes.add(bytes);
+            }
         }
-        self.rate.add(request.time_ms - start_ms);
+        self.rate.add(since_ms, 1);
         self.week[hour_of_week(request.time_ms)] += 1;
     }
 
-    /// A request of a key in the sample, of which this was known before; its item has so many bytes now.
-    pub fn touch(&mut self, (time_ms, start_ms): (u64, u64), before: &KeyState, bytes: u32, weight: f64) {
-        let last_ms = (before.requests > 0).then(|| before.last_ms - start_ms);
-        let time_ms = time_ms - start_ms;
-        let last = last_ms.map(|last_ms| (last_ms, before.payload_bytes));
-        for windows in [&mut self.minutes, &mut self.hours, &mut self.days] {
-            windows.touch(time_ms, last, bytes, weight);
+    /// A request of a key in the sample, with its reads before; returns those in the current minute, hour
+    /// and day.
+    pub fn touch(&mut self, touch: &Touch, reads: Reads) -> [u8; 3] {
+        if let Some((last_ms, _)) = touch.last {
+            let hours = ((touch.time_ms - last_ms) / HOUR_MS) as usize;
+            self.reuse[hours.min(HOURS - 1)] += touch.weight;
         }
-        if let Some(last_ms) = last_ms {
-            let hours = ((time_ms - last_ms) / HOUR_MS) as usize;
-            self.reuse[hours.min(HOURS - 1)] += weight;
+        let windows = [&mut self.minutes, &mut self.hours, &mut self.days];
+        let mut within = [0; 3];
+        for (at, windows) in windows.into_iter().enumerate() {
+            within[at] = windows.touch(touch, reads.within(at));
         }
+        within
+    }
+
+    /// A read of a simulated cache, by a key that stands for `weight` keys.
+    pub fn read(&mut self, since_ms: u64, read: Read, weight: f64) {
+        self.reads[read as usize] += weight;
+        self.hits.add(since_ms, Hits::simulated(read == Read::Hit, weight));
     }
 
     /// Ends what is under way.
@@ -184,11 +211,11 @@ mod tests {
     #[test]
     fn gaps_count_at_their_hour() {
         let mut figures = Figures::default();
-        let state = KeyState { requests: 1, payload_bytes: 25, ..KeyState::default() };
+        let of = |time_ms, last| Touch { time_ms, last, bytes: 25, reads: true, weight: 1.0 };
         for gap_ms in [1, HOUR_MS - 1, HOUR_MS, 1000 * HOUR_MS] {
-            figures.touch((gap_ms, 0), &state, 25, 1.0);
+            figures.touch(&of(gap_ms, Some((0, 25))), Reads::default());
         }
-        figures.touch((0, 0), &KeyState::default(), 25, 1.0);
+        figures.touch(&of(0, None), Reads::default());
         assert_eq!((figures.reuse[0], figures.reuse[1], figures.reuse[HOURS - 1]), (2.0, 1.0, 1.0));
         assert!((figures.reused_within(1) - 0.5).abs() < 1e-9);
     }

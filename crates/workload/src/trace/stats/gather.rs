@@ -4,15 +4,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::causes::MissCauses;
+use super::causes::{MissCauses, Read};
 use super::figures::{HOURS, covered};
 use super::groups::{ALL, Groups};
-use super::keys::Keys;
+use super::keys::{KeyState, Keys};
 use super::popularity::{self, Popularity};
+use super::times::{Bursts, Touch};
 use crate::recording::Seen;
 use crate::trace::open::Reader;
 use crate::trace::progress::REQUESTS_PER_LOOK;
-use crate::trace::{Failure, Key, Request, prefix_of};
+use crate::trace::simulate::Policy;
+use crate::trace::{DELIMITER, Failure, Key, Request, prefix_of};
 
 /// The question, and bounds on the work.
 #[derive(Clone, Debug)]
@@ -25,13 +27,32 @@ pub(super) struct Question {
     pub keys_max: usize,
     /// Stop after so many requests.
     pub requests_max: u64,
-    /// The memory at which causes of misses are found.
-    pub memory_bytes: Option<u64>,
+    /// The policy and the memory at which causes of misses are found.
+    pub cache: Option<(Policy, u64)>,
+    /// Length of the intervals in which bursts are looked for.
+    pub interval_s: u32,
+}
+
+impl Question {
+    /// What is asked if nobody says, of so many keys at most.
+    pub fn new(keys_max: usize) -> Self {
+        Self {
+            delimiter: DELIMITER,
+            sample: 1.0,
+            keys_max,
+            requests_max: u64::MAX,
+            cache: None,
+            interval_s: 1,
+        }
+    }
 }
 
 pub(super) struct Gathered {
     pub groups: Groups,
     pub keys: Keys,
+    pub bursts: Bursts,
+    /// The policy that causes of misses were found with.
+    pub policy: Option<Policy>,
     pub start_ms: u64,
     pub end_ms: u64,
     pub is_dated: bool,
@@ -55,6 +76,17 @@ impl Gathered {
             (objects + 1, bytes + u64::from(state.payload_bytes))
         });
         (objects as f64 * self.weight(), bytes as f64 * self.weight())
+    }
+
+    /// Share of the keys of a group that are never read twice in an hour, of those that are read; none if
+    /// none is.
+    pub fn never_twice_in_an_hour(&self, group: u16) -> Option<f64> {
+        let of_group = self.keys.states().filter(|state| group == ALL || state.group == group);
+        let read = of_group.filter(|state| state.reads.is_read());
+        let (keys, twice) = read.fold((0u64, 0u64), |(keys, twice), state| {
+            (keys + 1, twice + u64::from(state.reads.is_read_twice_in_an_hour()))
+        });
+        (keys > 0).then(|| (keys - twice) as f64 / keys as f64)
     }
 
     /// Spread of the requests of a group over its keys.
@@ -92,10 +124,9 @@ pub(super) fn gather(
     let mut groups = Groups::new();
     let trace_fraction = reader.sampled_fraction();
     let first_weight = keys.weight();
-    let mut causes = match question.memory_bytes {
-        Some(bytes) => Some(MissCauses::new(bytes, trace_fraction / first_weight)?),
-        None => None,
-    };
+    let cause = |(policy, bytes)| MissCauses::new(policy, bytes, trace_fraction / first_weight);
+    let mut causes = question.cache.map(cause).transpose()?;
+    let mut bursts = Bursts::new(u64::from(question.interval_s) * 1000);
     let (mut start_ms, mut end_ms, mut requests) = (None, 0, 0);
     // The prefix of the last request's key, copied so that the reader is not borrowed.
     let mut prefix = Vec::new();
@@ -120,6 +151,9 @@ pub(super) fn gather(
         for number in [ALL, group] {
             groups.get(number).count(&request, start_ms);
         }
+        let since_ms = request.time_ms - start_ms;
+        // What the simulated cache says of a read counts instead of what the trace says.
+        bursts.add(since_ms, if causes.is_none() { request.told_hit() } else { None });
         let weight = keys.weight() / trace_fraction;
         if causes.is_some() && keys.weight() > first_weight {
             break;
@@ -127,20 +161,8 @@ pub(super) fn gather(
         let Some(state) = keys.of(hash) else {
             continue;
         };
-        let before = *state;
-        if let Some(bytes) = request.payload_bytes() {
-            state.payload_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        }
-        let bytes = state.payload_bytes;
-        let since_ms = request.time_ms - start_ms;
-        let read = causes.as_mut().and_then(|causes| causes.ask(&request, hash, state, since_ms));
-        for number in [ALL, group] {
-            let figures = groups.get(number);
-            figures.touch((request.time_ms, start_ms), &before, bytes, weight);
-            if let Some(read) = read {
-                figures.reads[read as usize] += weight;
-            }
-        }
+        let of_key = OfKey { hash, group, since_ms, weight, start_ms };
+        of_key.count(&request, state, (&mut groups, &mut bursts, &mut causes));
         state.requests += 1;
         state.group = group;
         state.last_ms = request.time_ms;
@@ -149,11 +171,15 @@ pub(super) fn gather(
         return Err(Failure::new(MORE_KEYS));
     }
     groups.close();
+    bursts.close();
     let mut remarks = reader.remarks();
     remarks.extend(groups.remark());
+    remarks.extend(bursts.remark());
     Ok(Gathered {
         groups,
         keys,
+        bursts,
+        policy: question.cache.map(|(policy, _)| policy),
         start_ms: start_ms.unwrap_or(0),
         end_ms,
         is_dated: reader.is_dated(),
@@ -162,6 +188,49 @@ pub(super) fn gather(
         remarks,
         popularities: RefCell::default(),
     })
+}
+
+/// One request of a key that is remembered.
+struct OfKey {
+    hash: u64,
+    group: u16,
+    /// Since the beginning of the trace.
+    since_ms: u64,
+    weight: f64,
+    start_ms: u64,
+}
+
+impl OfKey {
+    /// Counts it by key: for all keys and for its group, in its interval, in the simulated cache.
+    fn count(
+        &self,
+        request: &Request<'_>,
+        state: &mut KeyState,
+        (groups, bursts, causes): (&mut Groups, &mut Bursts, &mut Option<MissCauses>),
+    ) {
+        let (since_ms, weight) = (self.since_ms, self.weight);
+        let last = (state.requests > 0).then(|| (state.last_ms - self.start_ms, state.payload_bytes));
+        if let Some(bytes) = request.payload_bytes() {
+            state.payload_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+        let bytes = state.payload_bytes;
+        let read = causes.as_mut().and_then(|causes| causes.ask(request, self.hash, state, since_ms));
+        if last.is_none_or(|(last_ms, _)| bursts.number(last_ms) < bursts.number(since_ms)) {
+            bursts.add_key(weight);
+        }
+        if let Some(read) = read {
+            bursts.end_read(read == Read::Hit, weight);
+        }
+        let touch = Touch { time_ms: since_ms, last, bytes, reads: request.operation.reads(), weight };
+        let before = state.reads;
+        for number in [ALL, self.group] {
+            let figures = groups.get(number);
+            state.reads = before.after(figures.touch(&touch, before));
+            if let Some(read) = read {
+                figures.read(since_ms, read, weight);
+            }
+        }
+    }
 }
 
 /// Copies the prefix of a key; returns whether it has one.

@@ -17,6 +17,45 @@ pub(super) struct KeyState {
     pub expires_s: u32,
     /// Seconds that it was given last until it expires; 0 for never.
     pub expiry_s: u32,
+    pub reads: Reads,
+}
+
+/// Reads of a key: in the minute, the hour and the day of its last request, of which two stand for more, and
+/// whether it was ever read, and ever twice in an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reads(u8);
+
+impl Reads {
+    const EVER: u8 = 1 << 6;
+    const TWICE_IN_AN_HOUR: u8 = 1 << 7;
+    /// Place of the hour among the windows.
+    const HOUR: usize = 1;
+
+    /// Reads in the window of this number.
+    pub const fn within(self, window: usize) -> u8 {
+        self.0 >> (2 * window) & 3
+    }
+
+    /// The same key after a request, with so many reads in each of the windows.
+    pub fn after(self, within: [u8; 3]) -> Self {
+        let mut bits = self.0 & (Self::EVER | Self::TWICE_IN_AN_HOUR);
+        for (window, reads) in within.into_iter().enumerate() {
+            bits |= reads.min(2) << (2 * window);
+        }
+        bits |= if within[Self::HOUR] > 0 { Self::EVER } else { 0 };
+        bits |= if within[Self::HOUR] > 1 { Self::TWICE_IN_AN_HOUR } else { 0 };
+        Self(bits)
+    }
+
+    /// Returns whether the key was ever read.
+    pub const fn is_read(self) -> bool {
+        self.0 & Self::EVER > 0
+    }
+
+    /// Returns whether the key was ever read twice in an hour.
+    pub const fn is_read_twice_in_an_hour(self) -> bool {
+        self.0 & Self::TWICE_IN_AN_HOUR > 0
+    }
 }
 
 impl KeyState {

@@ -33,13 +33,7 @@ pub struct Summary {
 /// # Errors
 /// When it cannot be read, or has no request.
 pub fn summary(reader: &mut dyn Reader) -> Result<Summary, Failure> {
-    let question = Question {
-        delimiter: b':',
-        sample: 1.0,
-        keys_max: KEYS_MAX as usize,
-        requests_max: u64::MAX,
-        memory_bytes: None,
-    };
+    let question = Question::new(KEYS_MAX as usize);
     let gathered = gather(reader, &question, &mut |_| ())?;
     if gathered.keys.len() == 0 {
         return Err(Failure::new("no request in it"));

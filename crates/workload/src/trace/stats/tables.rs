@@ -3,10 +3,12 @@
 use super::causes::Read;
 use super::figures::{Figures, HOURS};
 use super::gather::Gathered;
+use super::groups::ALL;
 use super::sizes::Sizes;
-use super::times::Windows;
+use super::times::{Bins, Burst, Bursts, Hits, Window, Windows};
 use crate::figure;
 use crate::trace::Operation;
+use crate::trace::simulate::Policy;
 
 /// A table by its name: `NAME.csv`.
 pub(super) struct Table {
@@ -24,18 +26,27 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
         ("hours", "group,hour_utc,requests_share,requests_per_s"),
         ("weekdays", "group,day,requests_share,requests_per_s"),
         ("popularity", "group,keys_share,requests_share"),
-        ("windows", "group,window_s,start_s,unique_keys,working_set_bytes"),
+        ("windows", "group,window_s,start_s,unique_keys,working_set_bytes,read_keys,read_once_keys"),
         ("reuse", "group,hour,share,cumulative_share"),
-        ("misses", "group,cause,reads,share_of_misses"),
+        ("misses", "group,policy,cause,reads,share_of_misses"),
+        ("hits", "group,start_s,requests_per_s,told_hit_ratio,simulated_hit_ratio"),
+        (
+            "bursts",
+            "start_s,seconds,requests,peak,mean,hit_ratio_before,hit_ratio,keys_per_request_before,\
+             keys_per_request",
+        ),
     ]
     .map(|(name, columns)| Table { name, columns, rows: Vec::new() });
     let covered = &gathered.covered();
     for (number, name, figures) in gathered.groups.shown(prefixes) {
         let group = figure::csv_field(&name);
-        let [operations, sizes, rate, hours, weekdays, popularity, windows, reuse, misses] = &mut tables;
+        let [operations, sizes, rate, hours, weekdays, popularity, windows, reuse, misses, hits, bursts] =
+            &mut tables;
         push_operations(&mut operations.rows, &group, figures);
         push_sizes(&mut sizes.rows, &group, "key", &figures.key_bytes);
         push_sizes(&mut sizes.rows, &group, "value", &figures.value_bytes);
+        push_sizes(&mut sizes.rows, &group, "set-key", &figures.set_key_bytes);
+        push_sizes(&mut sizes.rows, &group, "set-value", &figures.set_value_bytes);
         push_rate(&mut rate.rows, &group, figures, gathered.seconds());
         if gathered.is_dated {
             for (hour, load) in by_hour(figures, covered).iter().enumerate() {
@@ -52,11 +63,18 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
             let width_s = set.width_ms / 1000;
             windows.rows.extend(set.listed.iter().map(|window| {
                 let start_s = window.number * width_s;
-                format!("{group},{width_s},{start_s},{:.0},{:.0}", window.keys, window.bytes)
+                let Window { keys, bytes, read_keys, read_once, .. } = window;
+                format!("{group},{width_s},{start_s},{keys:.0},{bytes:.0},{read_keys:.0},{read_once:.0}")
             }));
         }
         push_reuse(&mut reuse.rows, &group, figures);
-        push_misses(&mut misses.rows, &group, figures);
+        push_misses(&mut misses.rows, &group, figures, gathered.policy);
+        push_hits(&mut hits.rows, &group, figures, gathered.seconds());
+        if number == ALL {
+            bursts
+                .rows
+                .extend(gathered.bursts.listed().iter().map(|burst| burst_row(burst, &gathered.bursts)));
+        }
     }
     let mut tables = Vec::from(tables);
     tables.retain(|table| !table.rows.is_empty());
@@ -150,13 +168,56 @@ fn push_reuse(rows: &mut Vec<String>, group: &str, figures: &Figures) {
     }
 }
 
-fn push_misses(rows: &mut Vec<String>, group: &str, figures: &Figures) {
-    let Some((_, shares)) = figures.misses() else {
+/// A row for each part of the time in which the end of a read is known.
+fn push_hits(rows: &mut Vec<String>, group: &str, figures: &Figures, seconds: f64) {
+    let text = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.6}"));
+    for ((start_s, per_s), ratios) in rates(figures, seconds).into_iter().zip(hit_ratios(figures)) {
+        if ratios.iter().any(Option::is_some) {
+            let [told, simulated] = ratios.map(text);
+            rows.push(format!("{group},{start_s:.0},{per_s:.3},{told},{simulated}"));
+        }
+    }
+}
+
+/// Returns the hit ratios of each bin of [`rates`]: what the trace tells, and those of the simulated cache.
+pub(super) fn hit_ratios(figures: &Figures) -> Vec<[Option<f64>; 2]> {
+    // The last bins may have no read, and the widths differ if there is none late in the trace.
+    let Bins { width_ms, counts } = &figures.hits;
+    let joined = (figures.rate.width_ms / width_ms).max(1) as usize;
+    let sum = |bins: &[Hits]| {
+        let mut sum = Hits::default();
+        bins.iter().for_each(|hits| sum += *hits);
+        sum.ratios()
+    };
+    let mut ratios: Vec<_> = counts.chunks(joined).map(sum).collect();
+    ratios.resize(figures.rate.counts.len(), [None, None]);
+    ratios
+}
+
+fn burst_row(burst: &Burst, bursts: &Bursts) -> String {
+    let seconds = bursts.width_ms / 1000;
+    let text = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.6}"));
+    format!(
+        "{},{},{},{:.3},{:.3},{},{},{:.6},{:.6}",
+        burst.first * seconds,
+        burst.intervals * seconds,
+        burst.all.requests,
+        burst.peak,
+        burst.mean(),
+        text(burst.before.hit_ratio()),
+        text(burst.all.hit_ratio()),
+        burst.before.keys_per_request(),
+        burst.all.keys_per_request(),
+    )
+}
+
+fn push_misses(rows: &mut Vec<String>, group: &str, figures: &Figures, policy: Option<Policy>) {
+    let (Some((_, shares)), Some(policy)) = (figures.misses(), policy) else {
         return;
     };
     for (read, share) in Read::ALL[1..].iter().zip(shares) {
         let reads = figures.reads[*read as usize];
-        rows.push(format!("{group},{},{reads:.0},{share:.6}", read.name()));
+        rows.push(format!("{group},{policy},{},{reads:.0},{share:.6}", read.name()));
     }
 }
 
@@ -177,6 +238,8 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     rows.add("hits, of reads, %", |_, figures| percent(figures.hit_ratio()));
     rows.add_sizes("key", |figures| &figures.key_bytes);
     rows.add_sizes("value", |figures| &figures.value_bytes);
+    rows.add_sizes("SET key", |figures| &figures.set_key_bytes);
+    rows.add_sizes("SET value", |figures| &figures.set_value_bytes);
     rows.add("keys asked for once, %", |number, _| percent(Some(gathered.popularity(number).once_share)));
     rows.add("hottest 1 % of keys, % of requests", |number, _| {
         percent(Some(gathered.popularity(number).hottest_percent_share))
@@ -194,7 +257,13 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     rows.add_windows("minute", |figures| &figures.minutes);
     rows.add_windows("hour", |figures| &figures.hours);
     rows.add_windows("day", |figures| &figures.days);
-    rows.add("misses at --bytes, of reads, %", |_, figures| {
+    rows.add("keys read in an hour, once in it, %", |_, figures| percent(figures.hours.read_once()));
+    rows.add("keys never read twice in an hour, %", |number, _| {
+        percent(gathered.never_twice_in_an_hour(number))
+    });
+    rows.add_bursts(&gathered.bursts);
+    let policy = gathered.policy.map_or_else(String::new, |policy| policy.to_string());
+    rows.add(&format!("misses at --bytes ({policy}), of reads, %"), |_, figures| {
         percent(figures.misses().map(|(misses, _)| misses))
     });
     for (at, read) in Read::ALL[1..].iter().enumerate() {
@@ -239,6 +308,29 @@ impl Rows<'_> {
         self.add("  mean", |_, figures| {
             if of(figures).count() == 0 { String::new() } else { format!("{:.1}", of(figures).mean()) }
         });
+    }
+
+    /// Adds rows about all keys.
+    fn add_bursts(&mut self, bursts: &Bursts) {
+        let seconds = bursts.width_ms / 1000;
+        let of_all = |number: u16, text: String| if number == ALL { text } else { String::new() };
+        self.add(&format!("bursts of {seconds} s and more"), |number, _| {
+            of_all(number, bursts.count.to_string())
+        });
+        let Some(highest) = bursts.listed().iter().map(|burst| burst.peak).max_by(f64::total_cmp) else {
+            return;
+        };
+        self.add("  highest rate, times that before", |number, _| of_all(number, format!("{highest:.2}")));
+        let changes = || bursts.listed().iter().filter_map(Burst::change);
+        let of_sign = |sign: f64| {
+            let changes: Vec<f64> = changes().filter(|change| change * sign > 0.0).collect();
+            let mean = changes.iter().sum::<f64>() / changes.len().max(1) as f64;
+            format!("{} {:+.1}", changes.len(), mean * 100.0)
+        };
+        if changes().next().is_some() {
+            self.add("  that raise the hit ratio, points", |number, _| of_all(number, of_sign(1.0)));
+            self.add("  that lower it, points", |number, _| of_all(number, of_sign(-1.0)));
+        }
     }
 
     fn add_windows(&mut self, name: &str, of: fn(&Figures) -> &Windows) {

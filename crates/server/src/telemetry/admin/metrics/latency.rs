@@ -42,7 +42,8 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     }
 }
 
-fn transports(shared: &Shared) -> impl Iterator<Item = Transport> {
+/// Returns the transports that the server has.
+pub(in crate::telemetry::admin) fn transports(shared: &Shared) -> impl Iterator<Item = Transport> {
     let is_there = |transport: &Transport| match transport {
         Transport::Stream => true,
         Transport::Native => shared.native.is_some(),

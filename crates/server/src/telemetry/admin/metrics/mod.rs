@@ -8,6 +8,7 @@ mod kernel;
 mod latency;
 mod local;
 mod native;
+mod numa;
 mod process;
 mod recorder;
 mod routes;
@@ -16,6 +17,8 @@ mod workers;
 
 use super::exposition::Exposition;
 use super::state::State;
+
+pub(super) use latency::transports;
 
 /// All metrics; of a server that has not started yet, those of the process.
 pub(super) fn metrics(state: &State) -> String {
@@ -30,6 +33,7 @@ pub(super) fn metrics(state: &State) -> String {
         native::write(&server.shared, &mut to);
         udp::write(&server.shared, &mut to);
         kernel::write(server, &mut to);
+        numa::write(server, &mut to);
         local::write(&server.shared, &mut to);
         fabric::write(server, &mut to);
         recorder::write(&server.shared, &mut to);

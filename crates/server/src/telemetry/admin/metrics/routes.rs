@@ -50,6 +50,18 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
         // A single worker counts nothing by partition.
         return;
     }
+    let costs = server.balance.costs();
+    if !costs.is_empty() {
+        to.family(
+            "micanite_partition_busy_ratio",
+            Type::Gauge,
+            "Time that a partition's requests take their worker, in parts of a core, as balancing has \
+             estimated it last; the first 128 partitions.",
+        );
+        for (partition, ns) in costs.iter().take(STATS_PARTITIONS_MAX).enumerate() {
+            to.sample(&[("partition", &partition)], *ns as f64 / 1e9);
+        }
+    }
     let counts = server.shared.loads.now(cache);
     to.family(
         "micanite_partition_requests_total",

@@ -1,0 +1,2 @@
+// Without a lock, as the product.
+#include "again.h"

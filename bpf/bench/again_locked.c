@@ -1,0 +1,3 @@
+// Under a lock that all cores share.
+#define LOCKED
+#include "again.h"

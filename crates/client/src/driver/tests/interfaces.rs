@@ -1,0 +1,178 @@
+//! Servers with several interfaces.
+
+use super::fake::Fake;
+use super::options;
+use super::world::World;
+use crate::operation::{Operation, Outcome};
+use crate::options::Options;
+use micanite_wire::native::PartitionAccess;
+use std::net::IpAddr;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Creates a server with four cores at two interfaces.
+fn two_interfaces(access: PartitionAccess) -> Fake {
+    let mut fake = Fake::new("10.0.0.2:1000", 4, 8, access);
+    fake.spread(&["10.0.0.2", "10.0.1.2"]);
+    fake.cookie = 7;
+    fake
+}
+
+fn other() -> IpAddr {
+    "10.0.1.2".parse().unwrap()
+}
+
+/// Sets and gets a number of keys; returns how many requests came to a core that does not own them.
+fn misdirected(world: &mut World) -> u64 {
+    let before = world.fakes[0].misdirected;
+    for number in 0..100 {
+        let key = format!("key {number}");
+        assert_eq!(world.call(&Operation::set(key.as_bytes(), b"1")).outcome, Outcome::Ok);
+        assert_eq!(world.call(&Operation::get(key.as_bytes())).value, b"1");
+    }
+    world.fakes[0].misdirected - before
+}
+
+#[test]
+fn requests_go_to_the_interface_of_the_owner() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    assert_eq!(world.driver.counters().paths_found, 1);
+    assert_eq!(world.driver.core_address(0, 1), Some("10.0.1.2:1001".parse().unwrap()));
+    assert_eq!(world.driver.core_address(0, 2), Some("10.0.0.2:1002".parse().unwrap()));
+    assert_eq!(misdirected(&mut world), 0);
+    assert!(world.fakes[0].arrived[&other()] > 50);
+}
+
+#[test]
+fn requests_stay_at_the_given_address_if_they_shall() {
+    let options = Options { follow_interfaces: false, ..options() };
+    let mut world = World::connected(options, vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    assert!(misdirected(&mut world) > 0);
+    assert_eq!((world.driver.counters().probes, world.fakes[0].arrived.get(&other())), (0, None));
+}
+
+#[test]
+fn requests_stay_at_the_given_address_until_another_one_answers() {
+    let mut fake = two_interfaces(PartitionAccess::Erew);
+    fake.unreachable.insert(other());
+    let mut world = World::connected(options(), vec![fake]);
+    world.pass(SECOND_NS);
+    assert_eq!(world.driver.core_address(0, 1), Some("10.0.0.2:1000".parse().unwrap()));
+    assert!(misdirected(&mut world) > 0, "the server forwards them");
+    world.fakes[0].unreachable.clear();
+    world.pass(200 * SECOND_NS);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+#[test]
+fn paths_that_fall_silent_are_left_and_found_again() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].unreachable.insert(other());
+    assert!(misdirected(&mut world) > 0, "no request fails");
+    assert_eq!(world.driver.counters().paths_lost, 1);
+    assert_eq!(world.driver.counters().timed_out, 0);
+    world.fakes[0].unreachable.clear();
+    world.pass(200 * SECOND_NS);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+/// A server that stands still as a whole keeps its paths.
+#[test]
+fn paths_of_a_silent_server_are_kept() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].is_down = true;
+    for number in 0..50 {
+        let key = format!("key {number}");
+        world.submit(&Operation::get(key.as_bytes()), number);
+    }
+    world.pass(SECOND_NS);
+    world.fakes[0].is_down = false;
+    world.settle();
+    assert_eq!(world.driver.counters().paths_lost, 0);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+/// Another generation of the same server keeps the paths that are known.
+#[test]
+fn moved_partitions_are_followed_to_their_interface() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    let probes = world.driver.counters().probes;
+    let fake = &mut world.fakes[0];
+    fake.generation += 1;
+    for partition in &mut fake.owners {
+        partition.owner = (partition.owner + 1) % 4;
+    }
+    world.call(&Operation::get(b"key"));
+    world.pass(SECOND_NS);
+    assert_eq!(misdirected(&mut world), 0);
+    assert_eq!(world.driver.counters().probes, probes);
+}
+
+/// A server that draws another seed is another one: its addresses have to answer again.
+#[test]
+fn restarted_servers_prove_their_addresses_again() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    let probes = world.driver.counters().probes;
+    let fake = &mut world.fakes[0];
+    fake.generation += 1;
+    fake.facts.hash_seed += 1;
+    world.call(&Operation::get(b"key"));
+    world.pass(SECOND_NS);
+    assert!(world.driver.counters().probes > probes);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+/// A hostile server names the address of a third party, in ever new directories.
+#[test]
+fn addresses_that_do_not_answer_get_few_short_datagrams() {
+    let mut fake = two_interfaces(PartitionAccess::Crcw);
+    fake.unreachable.insert(other());
+    let mut world = World::connected(options(), vec![fake]);
+    for number in 0..200_u64 {
+        world.fakes[0].generation += 1;
+        let ip = IpAddr::from([10, 1, number as u8, 1]);
+        world.fakes[0].interfaces[1] = ip;
+        world.fakes[0].unreachable.insert(ip);
+        world.call(&Operation::get(b"key"));
+        world.pass(SECOND_NS / 200);
+    }
+    let probes = world.driver.counters().probes;
+    assert!((20..=3 * 128).contains(&probes), "{probes}");
+    assert_eq!(world.driver.counters().paths_found, 0);
+}
+
+/// An address answers as a server, but as another one.
+#[test]
+fn addresses_of_another_server_are_not_used() {
+    let mut fake = two_interfaces(PartitionAccess::Erew);
+    fake.unreachable.insert(other());
+    let mut stranger = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
+    stranger.facts.hash_seed = 8;
+    let mut world = World::connected(options(), vec![fake]);
+    world.fakes.push(stranger);
+    // The world passes datagrams to the first server that has the address.
+    world.fakes[0].interfaces[1] = "10.0.9.9".parse().unwrap();
+    world.pass(10 * SECOND_NS);
+    assert!(world.fakes[1].directory_requests > 0, "it was asked");
+    assert_eq!(world.driver.counters().paths_found, 0);
+    assert_eq!(world.driver.core_address(0, 1), Some("10.0.0.2:1000".parse().unwrap()));
+}
+
+/// The address of the client may differ by interface, and so does its proof.
+#[test]
+fn each_path_has_a_cookie_of_its_own() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].cookies.insert(other(), 99);
+    // The proof of the path has become invalid, and the next reply brings another one.
+    misdirected(&mut world);
+    let unproven = world.driver.counters().unproven;
+    assert_eq!(misdirected(&mut world), 0);
+    assert_eq!(world.driver.counters().unproven, unproven);
+}

@@ -1,0 +1,291 @@
+//! Answers requests: pages for everybody, actions for those who have logged in.
+//!
+//! An action needs a session's cookie, that session's token in a header, and an `Origin` that is the host
+//! which was asked. It runs on a thread of its own, because it may wait for a worker or copy the cache.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `sessions` | logins: bounded, and ending by themselves |
+//! | `actions` | what may be asked for, and its names of files |
+
+mod actions;
+mod sessions;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use micanite_control::answer::Answer;
+use micanite_control::{Request as Order, log};
+use micanite_net::Waker;
+use serde::Deserialize;
+
+use super::feed::Feed;
+use super::pages;
+use super::reply::{JSON, OK, Reply, UNAVAILABLE};
+use super::request::{Headers, Request, is_local_name};
+use super::state::State;
+use crate::control::Executor;
+use crate::security::auth::{Auth, Verdict};
+use crate::shared::Ending;
+use crate::shared::clock::seconds;
+use actions::Action;
+use sessions::{Session, Sessions};
+
+const FORBIDDEN: &str = "403 Forbidden";
+const UNAUTHORIZED: &str = "401 Unauthorized";
+
+/// The connection that a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From {
+    pub token: u64,
+    pub peer: Option<IpAddr>,
+}
+
+/// An action that has been done.
+struct Done {
+    /// The connection that waits, if one does.
+    token: u64,
+    /// The user and what was asked for, in words.
+    what: String,
+    answer: Answer,
+}
+
+/// State of the admin thread.
+pub(super) struct Console {
+    state: Arc<State>,
+    feed: Feed,
+    sessions: Sessions,
+    is_loopback: bool,
+    is_encrypted: bool,
+    done: (Sender<Done>, Receiver<Done>),
+    waker: Arc<(Waker, AtomicBool)>,
+    /// A copy is made; another action is executed.
+    busy: [Arc<AtomicBool>; 2],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+impl Drop for Credentials {
+    fn drop(&mut self) {
+        zeroize::Zeroize::zeroize(&mut self.password);
+    }
+}
+
+impl Console {
+    pub fn new(
+        state: &Arc<State>,
+        address: SocketAddr,
+        is_encrypted: bool,
+        waker: &Arc<(Waker, AtomicBool)>,
+    ) -> Self {
+        Self {
+            state: Arc::clone(state),
+            feed: Feed::new(),
+            sessions: Sessions::new(address.port(), is_encrypted),
+            is_loopback: address.ip().is_loopback(),
+            is_encrypted,
+            done: channel(),
+            waker: Arc::clone(waker),
+            busy: Default::default(),
+        }
+    }
+
+    /// Takes a sample if it is time. Returns the milliseconds to the next one.
+    pub fn tick(&mut self) -> u16 {
+        self.feed.tick(&self.state)
+    }
+
+    /// Returns the next reply to a connection that waits for it.
+    pub fn answer(&mut self) -> Option<(u64, Reply)> {
+        let Done { token, what, answer } = self.done.1.try_recv().ok()?;
+        let (outcome, reply) = match &answer {
+            Ok(text) => ("done", Reply::new(OK, super::reply::TEXT, text.clone())),
+            Err(text) => (text.as_str(), Reply::text("409 Conflict", text.clone())),
+        };
+        log!("console: {what}: {outcome}");
+        self.note_control(format!("{what}: {outcome}"));
+        Some((token, reply))
+    }
+
+    /// Returns the reply to a request; `None` if it comes later.
+    pub fn reply(&mut self, from: From, request: Request<'_>) -> Option<Reply> {
+        let headers = match request {
+            Request::Bad => return Some(Reply::text("400 Bad Request", "no HTTP/1 request")),
+            Request::TooLong => {
+                return Some(Reply::text("431 Request Header Fields Too Large", "the request is too long"));
+            }
+            Request::OtherMethod => {
+                let reply = Reply::text("405 Method Not Allowed", "only GET and HEAD");
+                return Some(reply.with("Allow", "GET, HEAD"));
+            }
+            Request::Read { headers, .. } | Request::Post { headers, .. } => headers,
+        };
+        if self.is_loopback && !headers.host.is_none_or(is_local_name) {
+            return Some(Reply::text("421 Misdirected Request", "ask for localhost or for an address"));
+        }
+        // The server may have begun to run since.
+        self.tick();
+        match request {
+            Request::Read { path: "/session", is_head, .. } => Some(self.session(headers).for_head(is_head)),
+            Request::Read { path, query, is_head, .. } => {
+                let page = pages::page(&self.state, &mut self.feed, path, query);
+                let reply = page.unwrap_or_else(|| Reply::text("404 Not Found", "nothing here"));
+                Some(reply.for_head(is_head))
+            }
+            Request::Post { path, body, .. } => match self.post(from, path, headers, body) {
+                Ok(reply) => reply,
+                Err(refusal) => Some(refusal),
+            },
+            _ => None,
+        }
+    }
+
+    fn post(
+        &mut self,
+        from: From,
+        path: &str,
+        headers: Headers<'_>,
+        body: &[u8],
+    ) -> Result<Option<Reply>, Reply> {
+        let Some(executor) = self.state.executor().cloned() else {
+            return Err(Reply::text(UNAVAILABLE, "starting"));
+        };
+        let Some(auth) = &executor.server.auth else {
+            return Err(Reply::text(FORBIDDEN, "there are no users: start the server with -Y FILE"));
+        };
+        if executor.server.shared.ending() != Ending::Not {
+            return Err(Reply::text(UNAVAILABLE, "the server is ending"));
+        }
+        self.check_origin(headers)?;
+        let now_s = seconds(executor.clock.now_ms());
+        if path == "/login" {
+            return self.login(from, auth, body, now_s).map(Some);
+        }
+        let sessions_of = auth.refreshes().0;
+        let Some(session) = self.sessions.find(headers.cookie, sessions_of, now_s) else {
+            return Err(Reply::text(UNAUTHORIZED, "log in first"));
+        };
+        if !session.has_token(headers.token) {
+            return Err(Reply::text(FORBIDDEN, "the token of the session is missing or wrong"));
+        }
+        if path == "/logout" {
+            let reply = Reply::text(OK, "logged out").with("Set-Cookie", &self.sessions.ended_cookie());
+            self.sessions.end(headers.cookie);
+            return Ok(Some(reply));
+        }
+        let user = session.user.clone();
+        self.control(from, &user, body, executor)
+    }
+
+    /// Refuses a request that a page of another site has made.
+    fn check_origin(&self, headers: Headers<'_>) -> Result<(), Reply> {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        let is_ours = headers.host.zip(headers.origin).is_some_and(|(host, origin)| {
+            origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")) == Some(host)
+        });
+        match is_ours {
+            true => Ok(()),
+            false => Err(Reply::text(FORBIDDEN, "the Origin is not this server")),
+        }
+    }
+
+    fn login(&mut self, from: From, auth: &Auth, body: &[u8], now_s: u32) -> Result<Reply, Reply> {
+        let Ok(credentials) = serde_json::from_slice::<Credentials>(body) else {
+            return Err(Reply::text("400 Bad Request", "user and password are missing"));
+        };
+        let (user, password) = (credentials.user.as_bytes(), credentials.password.as_bytes());
+        let peer = from.peer.map_or("somebody".into(), |ip| ip.to_string());
+        // Before the check: a session of users that are read again meanwhile ends at its first use.
+        let loads = auth.refreshes().0;
+        match auth.check(user, password, from.peer, now_s) {
+            Verdict::Welcome => {}
+            // The same answer, whatever it was.
+            Verdict::Wrong | Verdict::Limited => {
+                self.feed.note_refused_login(&peer, now_s);
+                let text = "user or password is wrong, or there were too many wrong ones from this address";
+                return Err(Reply::text(UNAUTHORIZED, text));
+            }
+        }
+        let user = actions::printable(&credentials.user);
+        log!("console: {user} has logged in from {peer}");
+        self.feed.note_login(&format!("{user} logged in from {peer}"), now_s);
+        let made = self.sessions.begin(user, loads, now_s);
+        let Some((cookie, session)) = made else {
+            return Err(Reply::text(UNAVAILABLE, "there are no random numbers"));
+        };
+        Ok(Reply::new(OK, JSON, session_json(Some(session))).with("Set-Cookie", &cookie))
+    }
+
+    /// The session that a page has after it was loaded again.
+    fn session(&mut self, headers: Headers<'_>) -> Reply {
+        let Some((server, clock)) = self.state.running() else {
+            return Reply::text(UNAVAILABLE, "starting");
+        };
+        let loads = server.auth.as_ref().map_or(0, |auth| auth.refreshes().0);
+        let session = self.sessions.find(headers.cookie, loads, seconds(clock.now_ms()));
+        Reply::new(OK, JSON, session_json(session))
+    }
+
+    fn control(
+        &mut self,
+        from: From,
+        user: &str,
+        body: &[u8],
+        executor: Executor,
+    ) -> Result<Option<Reply>, Reply> {
+        let refused = |text: String| Reply::text("400 Bad Request", text);
+        let action: Action = serde_json::from_slice(body).map_err(|error| refused(error.to_string()))?;
+        let order = action.order(&executor.server.settings).map_err(refused)?;
+        let is_copy = matches!(order, Order::Snapshot { .. });
+        let busy = Arc::clone(&self.busy[usize::from(is_copy)]);
+        if busy.swap(true, Ordering::AcqRel) {
+            return Err(Reply::text("409 Conflict", "another action has not ended"));
+        }
+        let what = format!("{user}: {}", actions::printable(&order.to_string()));
+        let (sender, waker) = (self.done.0.clone(), Arc::clone(&self.waker));
+        // Nobody waits for a copy: its end is an event.
+        let token = if is_copy { 0 } else { from.token };
+        let (told, freed) = (what.clone(), Arc::clone(&busy));
+        let run = move || {
+            let answer = executor.execute(&order);
+            freed.store(false, Ordering::Release);
+            // The thread may have ended.
+            let _ = sender.send(Done { token, what: told, answer });
+            waker.0.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("console".into()).spawn(run) {
+            busy.store(false, Ordering::Release);
+            return Err(Reply::text(UNAVAILABLE, format!("cannot start a thread: {error}")));
+        }
+        if !is_copy {
+            return Ok(None);
+        }
+        log!("console: {what}: begun");
+        self.note_control(format!("{what}: begun"));
+        Ok(Some(Reply::text("202 Accepted", "begun; an event tells its end")))
+    }
+
+    fn note_control(&mut self, text: String) {
+        if let Some((_, clock)) = self.state.running() {
+            self.feed.note_control(text, seconds(clock.now_ms()));
+        }
+    }
+}
+
+/// Names are printable, tokens are digits; nothing else is told.
+fn session_json(session: Option<&Session>) -> String {
+    match session {
+        None => "{\"user\":null}".into(),
+        Some(session) => {
+            let user = serde_json::Value::from(session.user.as_str());
+            format!("{{\"user\":{user},\"token\":\"{}\"}}", session.token())
+        }
+    }
+}
