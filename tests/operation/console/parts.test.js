@@ -60,11 +60,13 @@ test("samples are taken once, and the oldest go", () => {
   assert.equal(store.merge(state({ first: 1, rows: [sample(1, 3), sample(2)] })), false);
   assert.equal(store.merge(state({ first: 2, rows: [sample(2), sample(3)] })), false);
   assert.deepEqual(store.ring(1).rows.map((row) => row[0]), [1001, 1002, 1003]);
-  // Two were missed.
+  // Two were missed: the history has them, and the newest one.
   assert.equal(store.merge(state({ first: 6, rows: [sample(6)] })), true);
-  assert.equal(store.ring(1).last, 6);
+  assert.equal(store.ring(1).last, 3);
+  const missed = [sample(4), sample(5), sample(6)];
+  assert.equal(store.mergeHistory({ boot: 1, step: 1, first: 4, last: 6, rows: missed }), false);
   store.merge(state({ first: 7, rows: [sample(7, 3)] }));
-  assert.deepEqual(store.ring(1).rows.map((row) => row[0]), [1002, 1003, 1006, 1007]);
+  assert.deepEqual(store.ring(1).rows.map((row) => row[0]), [1004, 1005, 1006, 1007]);
   assert.equal(store.requests(store.last()), 6);
   assert.equal(store.hitRatio(store.last()), 0.75);
   assert.equal(store.mergeHistory({ boot: 1, step: 10, first: 1, last: 3, rows: [sample(10), sample(20)] }), true);
