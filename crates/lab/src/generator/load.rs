@@ -86,7 +86,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// What was due and could not be sent may still be so long after the end.
+    /// Datagrams that were due and could not be sent have so long after the end.
     const DELAY_MAX: Duration = Duration::from_millis(100);
     const SEED: u64 = 62;
 }
@@ -289,7 +289,7 @@ impl<P: Port> Load for Generator<P> {
                 break;
             }
         }
-        // What could not be sent counts as what was lost.
+        // Datagrams that could not be sent count as lost ones.
         while (next_ns as u64) < end_ns {
             next_ns += random.exponential(interval_ns);
             tally.sent_datagrams += 1;

@@ -1,4 +1,4 @@
-//! What `--balance auto` makes of loads that are uneven by requests, or by what these take: two workers, 16
+//! Runs `--balance auto` on loads that are uneven by requests, or by the time of a request: two workers, 16
 //! partitions, all at first of the worker of their parity.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct Part {
 
 type Parts = [Part; PARTITIONS];
 
-/// What decides about routes.
+/// The party that decides about routes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Nothing,
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         self.team.run((stream, Direct::ByMode), self.period * periods, (self.period, control))
     }
 
-    /// What each policy makes of a load from the same start, beside a reference.
+    /// Runs each policy on a load from the same start, beside a reference.
     fn settle(
         &self,
         name: &str,

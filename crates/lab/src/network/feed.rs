@@ -55,7 +55,7 @@ pub(super) enum Direct {
     ToOwnerAlone,
 }
 
-/// What a run has done.
+/// Counts of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Fed {
     /// Requests of both workers per second.
