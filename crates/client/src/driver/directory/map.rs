@@ -1,5 +1,7 @@
 //! Directory of a server: hash seed, cores, owners, interfaces.
 
+use std::collections::HashMap;
+
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{
     CoreEntry, CorePlace, Directory, Entry, InterfaceAddress, PartitionAccess, PartitionEntry,
@@ -79,12 +81,14 @@ impl Map {
         let cores = self.cores.len();
         self.next_in_node = (0..cores as u16).collect();
         self.first_in_node = (0..cores as u16).collect();
-        for core in 0..cores {
-            let same = |other: &usize| self.cores[*other].node == self.cores[core].node;
-            let next = (core + 1..cores).chain(0..=core).find(same);
-            let first = (0..=core).find(same);
-            self.next_in_node[core] = next.unwrap_or(core) as u16;
-            self.first_in_node[core] = first.unwrap_or(core) as u16;
+        // First and last core of each node so far: a directory may name a node for every core.
+        let mut ends = HashMap::new();
+        for core in 0..cores as u16 {
+            let (first, last) = ends.entry(self.cores[usize::from(core)].node).or_insert((core, core));
+            self.first_in_node[usize::from(core)] = *first;
+            self.next_in_node[usize::from(*last)] = core;
+            self.next_in_node[usize::from(core)] = *first;
+            *last = core;
         }
         self.reader = self.first_in_node.clone();
     }
