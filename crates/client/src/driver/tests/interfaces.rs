@@ -79,6 +79,63 @@ fn paths_that_fall_silent_are_left_and_found_again() {
     assert_eq!(misdirected(&mut world), 0);
 }
 
+/// Executes requests for all cores again and again for some seconds; returns how often a path was lost.
+fn lost_within(world: &mut World, seconds: u64) -> u64 {
+    let before = world.driver.counters().paths_lost;
+    let until = world.now_ns + seconds * SECOND_NS;
+    while world.now_ns < until {
+        misdirected(world);
+        world.pass(SECOND_NS / 2);
+    }
+    assert_eq!(world.driver.counters().timed_out, 0);
+    world.driver.counters().paths_lost - before
+}
+
+/// One core of an interface answers and another one does not.
+#[test]
+fn interfaces_with_a_silent_core_are_left_until_that_core_answers() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].silent.insert(3);
+    assert_eq!(lost_within(&mut world, 100), 1);
+    // A directory of another generation does not make the client probe the core that answers.
+    world.fakes[0].generation += 1;
+    assert_eq!(lost_within(&mut world, 100), 0);
+    world.fakes[0].silent.clear();
+    world.pass(200 * SECOND_NS);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+/// A core answers probes and nothing else, as behind a link that loses long datagrams.
+#[test]
+fn pauses_after_losses_of_a_path_double_until_it_serves() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].deaf.insert(3);
+    // Pauses of 1, 2, 4 .. 64 s take 127 s in all.
+    let lost = lost_within(&mut world, 120);
+    assert!((5..=7).contains(&lost), "{lost}");
+    world.fakes[0].deaf.clear();
+    assert_eq!(lost_within(&mut world, 200), 0);
+    assert_eq!(misdirected(&mut world), 0);
+    // The path has served since, so the pauses begin anew.
+    world.fakes[0].deaf.insert(3);
+    let lost = lost_within(&mut world, 10);
+    assert!((3..=4).contains(&lost), "{lost}");
+}
+
+/// The socket's buffer is full while a probe is due.
+#[test]
+fn probes_that_could_not_be_sent_do_not_count() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    for _ in 0..1000 {
+        world.driver.transmit(world.now_ns, |_, _| false);
+    }
+    let sent = world.intercept();
+    assert_eq!((sent.len(), sent[0].0), (1, "10.0.1.2:1001".parse().unwrap()));
+    assert_eq!(world.driver.counters().probes, 1);
+}
+
 /// A server that stands still as a whole keeps its paths.
 #[test]
 fn paths_of_a_silent_server_are_kept() {
