@@ -221,8 +221,7 @@ impl Server {
         }
         self.ids.set_window(map.facts.ids_window);
         let old = self.map.replace(map);
-        let seed = |map: &Map| map.facts.hash_seed;
-        let is_same_server = old.as_ref().map(seed) == self.map.as_ref().map(seed);
+        let is_same_server = old.zip(self.map.as_ref()).is_some_and(|(old, new)| new.follows(&old));
         if options.follow_interfaces {
             self.plan_paths(is_same_server, now_ns);
         }

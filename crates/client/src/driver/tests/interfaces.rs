@@ -170,19 +170,22 @@ fn moved_partitions_are_followed_to_their_interface() {
     assert_eq!(world.driver.counters().probes, probes);
 }
 
-/// A server that draws another seed is another one: its addresses have to answer again.
+/// A server that draws another seed, or a generation far away, is another one: its addresses have to answer
+/// again. The seed stays with an image.
 #[test]
 fn restarted_servers_prove_their_addresses_again() {
-    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
-    world.pass(SECOND_NS);
-    let probes = world.driver.counters().probes;
-    let fake = &mut world.fakes[0];
-    fake.generation += 1;
-    fake.facts.hash_seed += 1;
-    world.call(&Operation::get(b"key"));
-    world.pass(SECOND_NS);
-    assert!(world.driver.counters().probes > probes);
-    assert_eq!(misdirected(&mut world), 0);
+    for (generations, seeds) in [(1, 1), (1 << 30, 0), (u32::MAX, 0)] {
+        let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+        world.pass(SECOND_NS);
+        let probes = world.driver.counters().probes;
+        let fake = &mut world.fakes[0];
+        fake.generation = fake.generation.wrapping_add(generations);
+        fake.facts.hash_seed += seeds;
+        world.call(&Operation::get(b"key"));
+        world.pass(SECOND_NS);
+        assert!(world.driver.counters().probes > probes);
+        assert_eq!(misdirected(&mut world), 0);
+    }
 }
 
 /// A hostile server names the address of a third party, in ever new directories.
@@ -205,20 +208,43 @@ fn addresses_that_do_not_answer_get_few_short_datagrams() {
 }
 
 /// An address answers as a server, but as another one.
-#[test]
-fn addresses_of_another_server_are_not_used() {
+fn is_not_used(stranger: Fake) {
     let mut fake = two_interfaces(PartitionAccess::Erew);
     fake.unreachable.insert(other());
-    let mut stranger = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
-    stranger.facts.hash_seed = 8;
     let mut world = World::connected(options(), vec![fake]);
-    world.fakes.push(stranger);
     // The world passes datagrams to the first server that has the address.
-    world.fakes[0].interfaces[1] = "10.0.9.9".parse().unwrap();
+    world.fakes.insert(0, stranger);
     world.pass(10 * SECOND_NS);
-    assert!(world.fakes[1].directory_requests > 0, "it was asked");
+    assert!(world.fakes[0].directory_requests > 0, "it was asked");
     assert_eq!(world.driver.counters().paths_found, 0);
     assert_eq!(world.driver.core_address(0, 1), Some("10.0.0.2:1000".parse().unwrap()));
+}
+
+#[test]
+fn addresses_of_another_server_are_not_used() {
+    let mut stranger = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
+    stranger.facts = two_interfaces(PartitionAccess::Erew).facts;
+    stranger.facts.hash_seed = 8;
+    is_not_used(stranger);
+}
+
+/// Servers that were started from copies of one image have one seed.
+#[test]
+fn addresses_of_a_server_on_a_copy_of_the_image_are_not_used() {
+    let mut twin = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
+    twin.facts = two_interfaces(PartitionAccess::Erew).facts;
+    twin.generation = 0x9e37_79b9;
+    is_not_used(twin);
+}
+
+/// A probe is answered before the client knows of a new generation.
+#[test]
+fn addresses_that_answer_by_a_newer_directory_are_used_once_it_is_known() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.fakes[0].generation += 1;
+    world.pass(SECOND_NS);
+    assert_eq!(world.driver.counters().paths_found, 1);
+    assert_eq!((world.driver.counters().directories, misdirected(&mut world)), (2, 0));
 }
 
 /// The address of the client may differ by interface, and so does its proof.

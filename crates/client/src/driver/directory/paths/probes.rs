@@ -178,15 +178,18 @@ impl Driver {
             }
             return true;
         }
-        // Only who proved its address learns the seed, and each start of a server draws another one.
-        let facts = server.map.as_ref().map(|map| map.facts);
-        let is_same = header.status == Status::Ok
-            && Directory::read(bytes).is_some_and(|(theirs, ..)| Some(theirs) == facts);
-        if is_same {
+        // Copies of an image have the same seed, but each start of a server draws its first generation.
+        let own = server.map.as_ref().map(|map| (map.generation, map.facts));
+        let theirs = Directory::read(bytes).filter(|_| header.status == Status::Ok);
+        let theirs = theirs.map(|(facts, ..)| (header.generation, facts));
+        if theirs.is_some() && theirs == own {
             (path.used, path.used_since) = (true, now_ns);
             path.probe = Probe::default();
             self.counters.paths_found += 1;
             server.apply_paths(now_ns);
+        } else if theirs.is_some() {
+            // The next probe compares with the server's present directory.
+            self.fetch_directory(number as u16, now_ns);
         }
         true
     }
