@@ -19,9 +19,9 @@ fn main() {
     ]
     .map(|file| format!("../../bpf/{file}"));
     let product: Vec<_> = product.iter().map(String::as_str).collect();
-    let returning = ["../../bpf/bench/return.h"];
+    let returning = ["../../bpf/bench/return.h", "../../bpf/bench/swap_ends.h"];
     for (name, includes) in [
-        ("reflect", &[][..]),
+        ("reflect", &returning[1..]),
         ("inject", &[]),
         ("count", &[]),
         ("return_same", &returning),

@@ -69,6 +69,22 @@ def test_requests_come_by_the_interface_of_their_owner(nics, kind, family):
         assert sum(errors) < 64, dict(zip(ERRORS, errors, strict=True))
 
 
+def test_a_page_does_not_begin_within_an_address(nics, kind):
+    """The entries that it listed were shifted."""
+    with started(nics, kind) as server, server.client() as client:
+        client.learn_interfaces()
+        addresses = client.directory.entry_count + nics.count
+        for number in range(client.directory.entry_count, client.directory.all_count):
+            answer, page, _ = client.page(number)
+            if number < addresses or (number - addresses) % 5 == 0:
+                places, ips = number - client.directory.entry_count, max(0, number - addresses) // 5
+                assert answer.status == Status.OK
+                assert page.places == client.directory.places[places:]
+                assert page.ips == client.directory.ips[ips:]
+            else:
+                assert answer.status == Status.BAD_REQUEST
+
+
 def test_forwarded_requests_are_none_while_a_client_goes_on(nics, kind):
     with started(nics, kind) as server, nics.clients.inside():
         loaded(server, "--fill", *STEADY)

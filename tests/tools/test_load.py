@@ -2,15 +2,17 @@
 
 import json
 import os
+import socket
 import subprocess
 import xml.etree.ElementTree
 
 import pytest
 
 from harness.native.server import NativeServer
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT, Server, free_port
 from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load
+from harness.tools.programs import free_udp_ports
 
 USAGE = 64
 
@@ -346,6 +348,22 @@ def test_a_closed_port_is_reported(scheme):
     ended = run_load(f"{scheme}://127.0.0.1:{free_port()}", *SHORT)
     assert ended.returncode == 1
     assert "nobody listens there; start a" in ended.stderr
+
+
+def test_a_directory_may_be_as_late_as_a_reply():
+    """A server that stands still for longer than two seconds before its first reply was given up."""
+    port = free_udp_ports(1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", port))
+        silent.settimeout(DEADLINE_S)
+        running = start_load(f"native://127.0.0.1:{port}", *PATIENT, "--json", "-")
+        # Seven requests come within 0.7 s, then one in a second.
+        for _ in range(10):
+            silent.recv(2048)
+    with NativeServer("-t", 1, "-m", 64, "--native", port):
+        said, wrong = running.communicate(timeout=DEADLINE_S)
+    assert running.returncode == 0, wrong
+    assert json.loads(said)["answered"] > 0
 
 
 def test_no_such_process_cpu_or_folder(micanite, tmp_path):

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from harness.poll import until
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NUMBERS = itertools.count()
@@ -84,6 +86,11 @@ class Host:
     def link(self, state):
         """Takes its interface up or down."""
         self.ip("link", "set", self.interface, state)
+
+    def wait_until_up(self, interface):
+        """Waits until the kernel sends by an interface that was taken up: it begins in the background, and
+        drops datagrams before. That takes long while other namespaces are removed."""
+        until(lambda: "state UP" in self.ip("-o", "link", "show", "dev", interface), f"{interface} to be up")
 
     def counters(self, protocol):
         """The kernel's counters of a protocol ("Udp", "Ip") here."""

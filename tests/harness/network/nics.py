@@ -71,8 +71,11 @@ class Nics:
             self.clients.ip("link", "add", *pair)
             ip("-n", middle, "link", "set", "portc", "master", "bridge", "up")
         for number, name in enumerate(self.names):
+            far = self.far if self.switched else f"far{number}"
             self._address(self.server, name, number, 1)
-            self._address(self.clients, self.far if self.switched else f"far{number}", number, 2)
+            self._address(self.clients, far, number, 2)
+            self.server.wait_until_up(name)
+            self.clients.wait_until_up(far)
         with self.server.inside():
             pass  # whether it is permitted
 

@@ -20,7 +20,8 @@ class Clients(Tool):
         words += ["--commands"] if commands else []
         for name, value in options.items():
             option = f"--{name.replace('_', '-')}"
-            words += [option] if value is True else [option, value]
+            for one in value if isinstance(value, list) else [value]:
+                words += [option] if one is True else [option, one]
         self.seconds = float(options.get("seconds", 2))
         stdin = subprocess.PIPE if commands else subprocess.DEVNULL
         super().__init__("linearizability", *words, stdin=stdin)
@@ -46,7 +47,18 @@ class Clients(Tool):
         return json.loads(said)
 
 
-def check(*ports, **options):
-    """Runs the clients to their end."""
-    with Clients(*ports, **options) as clients:
-        return clients.report()
+def check(*ports, replies=(), until=(), **options):
+    """Runs the clients to their end, which is not before those of each port have met `replies`, and any of
+    them `until`: a machine that stands still executes few operations."""
+    kinds = sorted({port.partition("=")[0] for port in ports})
+    wanted = [*until, *(f"{kind} {reply}" for kind in kinds for reply in replies)]
+    with Clients(*ports, until=wanted, **options) as clients:
+        report = clients.report()
+    assert_met(report, wanted)
+    return report
+
+
+def assert_met(report, replies):
+    """The clients have met these replies, as the report names them."""
+    missing = [reply for reply in replies if not report["replies"].get(reply)]
+    assert not missing, (missing, report)

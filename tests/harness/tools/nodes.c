@@ -89,7 +89,8 @@ static long move(size_t count, void **pages, const int *nodes, int *states, int 
             errno = ENODEV;
             return -1;
         } else if (nodes[at] == number("NODES_FULL", -1)) {
-            states[at] = -ENOMEM;
+            errno = ENOMEM; /* Linux fails the whole call */
+            return -1;
         } else if (number("NODES_SHARED", 0) && !(flags & MPOL_MF_MOVE_ALL)) {
             states[at] = -EACCES;
         } else {

@@ -86,6 +86,14 @@ impl Lane {
         }
     }
 
+    /// Sends datagrams to another address from now on. Missed replies of the former one do not count there.
+    pub(super) fn move_to(&mut self, now_ns: u64, address: SocketAddr, interface: u16) {
+        if (self.address, self.interface) != (address, interface) {
+            (self.address, self.interface) = (address, interface);
+            (self.failures, self.failed_at) = (0, now_ns);
+        }
+    }
+
     /// Records a reply: earlier losses were not caused by a silent core.
     pub(super) fn hear(&mut self) {
         self.failures = 0;
@@ -207,17 +215,17 @@ impl Server {
         for (core, entry) in map.cores.iter().enumerate() {
             let address = SocketAddr::new(self.base.ip(), entry.port);
             match self.lanes.get_mut(core) {
-                Some(lane) => (lane.address, lane.fallback) = (address, address),
+                Some(lane) => lane.fallback = address,
                 None => self.lanes.push(Lane::new(address, rtt, options)),
             }
         }
         self.ids.set_window(map.facts.ids_window);
         let old = self.map.replace(map);
-        let seed = |map: &Map| map.facts.hash_seed;
-        let is_same_server = old.as_ref().map(seed) == self.map.as_ref().map(seed);
+        let is_same_server = old.zip(self.map.as_ref()).is_some_and(|(old, new)| new.follows(&old));
         if options.follow_interfaces {
             self.plan_paths(is_same_server, now_ns);
         }
+        self.apply_paths(now_ns);
     }
 
     /// Counts another datagram of a lane.
@@ -239,5 +247,28 @@ impl Server {
     pub(super) fn payload_bytes(&self, options: &Options) -> usize {
         let theirs = self.map.as_ref().map_or(usize::MAX, |map| map.facts.payload_bytes_max as usize);
         theirs.min(options.payload_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_replies_of_a_former_address_do_not_count_for_another_one() {
+        let [base, other] = ["10.0.0.2:1000", "10.0.1.2:1001"].map(|address| address.parse().unwrap());
+        let mut lane = Lane::new(base, Rtt::default(), &Options::default());
+        for at in 1..u64::from(FAILURES_UNTIL_SILENT) {
+            lane.miss(at, at);
+        }
+        lane.move_to(10, other, 1);
+        // It was in flight to the former address.
+        lane.miss(11, 9);
+        for at in 12..11 + u64::from(FAILURES_UNTIL_SILENT) {
+            lane.miss(at, at);
+            assert_eq!(lane.silent_since(), None);
+        }
+        lane.miss(20, 20);
+        assert_eq!(lane.silent_since(), Some(12));
     }
 }

@@ -46,8 +46,7 @@ impl Driver {
         let cut = lane.window.missed(now_ns, sent_at, lane.rtt.smoothed_ns());
         self.counters.window_cuts += u64::from(cut);
         if let Some(since) = lane.silent_since() {
-            let path = (place.server, lane.interface);
-            self.leave_path(now_ns, path, since);
+            self.leave_path(now_ns, place, since);
         }
         self.wake(place);
         let slot = self.slots.get(index);

@@ -14,6 +14,8 @@ use crate::program::Program;
 use super::fixture::{CLIENT, Fixture, PASS, SENT, SERVER, can_load, datagram, now_s, payload};
 
 const RUNS: u64 = 100_000;
+/// Attempts to store. Each yields thousands of times to the other writer.
+const ATTEMPTS_MAX: usize = 1000;
 const KEYS: usize = 4000;
 const HOT_KEYS: usize = 8;
 const FRAME: &[u8] = b"\x12\x34\0\0\0\x01\0\0";
@@ -110,12 +112,18 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
     }
 }
 
-/// Executes an operation. A store has to succeed.
+/// Executes an operation. A store has to succeed. It is refused, and changes nothing, while its log's head
+/// meets an item that the other writer has not finished, if that thread does not get to run.
 fn execute(worker: &mut Worker, name: &str, operation: Operation<'_>) {
     let request = Request { hash: worker.cache().hash(name.as_bytes()), key: name.as_bytes(), operation };
     let mut last = LastOutcome(Outcome::Busy);
-    worker.execute(&[request], now_s(), &mut last);
     let stores = matches!(operation, Operation::Store { .. });
+    for _ in 0..ATTEMPTS_MAX {
+        worker.execute(&[request], now_s(), &mut last);
+        if !stores || last.0 != Outcome::OutOfMemory {
+            break;
+        }
+    }
     assert!(!stores || last.0 == Outcome::Stored, "{:?}", last.0);
 }
 

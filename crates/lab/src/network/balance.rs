@@ -276,7 +276,11 @@ impl Controller {
         (self.counts, self.samples) = (counts, samples);
         let routes = routes(&shared.cache);
         let loads = match self.by {
-            By::Time => costs(&requests, &routes, &timed),
+            By::Time => {
+                // All requests come in datagrams.
+                let datagrams: Vec<u64> = requests.iter().map(|of_worker| of_worker.iter().sum()).collect();
+                costs(&requests, &datagrams, &routes, &timed)
+            }
             _ => requests.clone(),
         };
         let requests = requests.iter().flatten().sum();

@@ -74,7 +74,7 @@ pub(super) fn meet(address: &Address, endpoint: &Endpoint) -> Result<Server, Str
 fn open(address: &Address, endpoint: &Endpoint, options: Options) -> Result<Link, String> {
     let (targets, endpoints) = (slice::from_ref(address), slice::from_ref(endpoint));
     let mut link = open_link(targets, endpoints, options, &UdpOptions::default(), None)?;
-    introduce(targets, slice::from_mut(&mut link), |_, version| {
+    introduce(targets, slice::from_mut(&mut link), Duration::ZERO, |_, version| {
         let server = address.to_string();
         match version {
             Some(version) => Error::Version { server, version }.to_string(),

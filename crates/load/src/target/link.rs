@@ -1,11 +1,14 @@
 //! Clients of the native protocol: opening them, and waiting for the directories of their servers.
 
+use std::time::{Duration, Instant};
+
 use micanite_client::{BypassPort, Link, Options, ServerAddress, UdpOptions};
 
 use crate::address::{Address, Endpoint};
+use crate::run::clock::nanoseconds;
 
-/// A server may take so long to say which of its cores listen where.
-const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+/// A server may take so long to say which of its cores listen where, or as long as a reply may take.
+const INTRODUCTION_MIN: Duration = Duration::from_secs(2);
 /// Interval of looks at each of several clients while one waits.
 const TURN_NS: u64 = 1_000_000;
 
@@ -45,7 +48,8 @@ fn failed(target: &Address, error: &dyn std::fmt::Display) -> String {
     format!("{target}: {error}")
 }
 
-/// Waits for the directories of all servers. `why_silent` explains why a target does not reply, by its
+/// Waits for the directories of all servers, for `timeout` or [`INTRODUCTION_MIN`], whichever is longer.
+/// `why_silent` explains why a target does not reply, by its
 /// number and the other version of the protocol that it speaks, if it does.
 ///
 /// # Errors
@@ -53,9 +57,11 @@ fn failed(target: &Address, error: &dyn std::fmt::Display) -> String {
 pub(crate) fn introduce(
     targets: &[Address],
     links: &mut [Link],
+    timeout: Duration,
     why_silent: impl Fn(usize, Option<u8>) -> String,
 ) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| failed(&targets[0], error);
+    let (began, patience) = (Instant::now(), timeout.max(INTRODUCTION_MIN));
     loop {
         let mut silent = None;
         for (number, link) in links.iter_mut().enumerate() {
@@ -70,7 +76,7 @@ pub(crate) fn introduce(
         };
         let (alone, link) = (links.len() == 1, &mut links[number]);
         let version = link.driver().other_version(server);
-        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(link.now_ns());
+        let left_ns = nanoseconds(patience.saturating_sub(began.elapsed()));
         if left_ns == 0 || version.is_some() {
             return Err(why_silent(server, version));
         }

@@ -44,7 +44,7 @@ pub(crate) fn open_native(
 /// # Errors
 /// When a server does not reply; what to do then.
 pub(crate) fn introduce_native(plan: &Plan, links: &mut [Link]) -> Result<(), String> {
-    introduce(&plan.targets, links, |server, version| {
+    introduce(&plan.targets, links, plan.timeout, |server, version| {
         let target = &plan.targets[server];
         let how_to_start = target.how_to_start();
         match (version, &plan.port) {

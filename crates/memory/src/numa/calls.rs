@@ -93,6 +93,14 @@ fn done(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Returns an error of `mincore`, whose ENOMEM does not mean that memory is short.
+pub(super) fn not_mapped(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM) => io::Error::other("mincore: a page of the range is not mapped"),
+        _ => error,
+    }
+}
+
 impl Region {
     /// Lets pages that are touched from now on come by a policy, or by that of the thread that touches them.
     /// Pages that are there stay where they are. Files on a disk ignore it.
@@ -168,7 +176,7 @@ impl Region {
         let start = self.address(first_byte).cast_mut();
         // SAFETY: the range is mapped by this region (the words at both ends exist), and there is a byte for
         // each of its pages.
-        done(unsafe { libc::mincore(start, bytes, resident.as_mut_ptr()) }.into())?;
+        done(unsafe { libc::mincore(start, bytes, resident.as_mut_ptr()) }.into()).map_err(not_mapped)?;
         for (page, _) in resident.iter().enumerate().filter(|(_, resident)| **resident & 1 == 1) {
             let word = (first_byte + page * PAGE_BYTES) / WORD_BYTES;
             std::hint::black_box(self.word(word).load(crate::sync::Ordering::Relaxed));

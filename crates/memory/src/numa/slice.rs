@@ -63,7 +63,7 @@ impl Region {
     /// also moves pages that other processes map, for which the kernel wants `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// Returns the error of `move_pages`, if it moves nothing at all.
+    /// Returns the error of `move_pages`, unless a node has no room, or that of `mincore`.
     pub fn move_by_policy(
         &self,
         first_byte: usize,
@@ -125,7 +125,11 @@ fn walk(kernel: &impl Calls, mut pages: Vec<usize>, policy: &Policy) -> io::Resu
         return Ok(result);
     }
     let mut states = vec![-libc::EBUSY; pages.len()];
-    kernel.relocate(&pages, &wanted, &mut states)?;
+    let is_full = match kernel.relocate(&pages, &wanted, &mut states) {
+        // Linux allocates nothing but the new pages here, so a node that has no room fails the whole call.
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => true,
+        done => done.map(|()| false)?,
+    };
     // The states do not say all: a huge page moves with its first small one, and the call ends early where
     // the node has no room. So the kernel is asked once more.
     let mut nodes = vec![-libc::ENOENT; pages.len()];
@@ -135,8 +139,8 @@ fn walk(kernel: &impl Calls, mut pages: Vec<usize>, policy: &Policy) -> io::Resu
             Ok(node) if policy.allows(node) => result.moved += 1,
             // It has gone in the meantime.
             Err(_) if node == -libc::ENOENT || node == -libc::EFAULT => {}
-            _ if state == -libc::ENOMEM => result.no_room += 1,
             _ if state == -libc::EACCES => result.shared += 1,
+            _ if is_full || state == -libc::ENOMEM => result.no_room += 1,
             _ => result.busy += 1,
         }
     }

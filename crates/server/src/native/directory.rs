@@ -25,6 +25,12 @@ pub(super) fn directory(cache: &Cache, native: &NativeShared) -> Directory {
     }
 }
 
+/// Returns whether a page may begin at this number. It may lie beyond all entries.
+pub(super) fn begins_page(cache: &Cache, native: &NativeShared, first: u32) -> bool {
+    let directory = directory(cache, native);
+    directory.begins_entry(first.min(directory.all_entries()))
+}
+
 /// Writes a worker's reply that begins with the entry `first`, into a datagram of this length or
 /// less; returns its length, none if nothing fits.
 pub(super) fn write(
@@ -36,6 +42,7 @@ pub(super) fn write(
 ) -> Option<usize> {
     let directory = directory(cache, native);
     let first = first.min(directory.all_entries());
+    debug_assert!(directory.begins_entry(first));
     let mut writer = DirectoryWriter::new(datagram, &directory, first)?;
     while writer.next() < directory.page_end(first)
         && let Some(entry) = entry(cache, native, worker, writer.next())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  one round in each tick of the coarse clock -> the clock is read after each request
-//!     -> time and number by partition; the rest of a round of datagrams -> all requests alike
+//!     -> time and number by partition; the rest of a round of datagrams -> all datagrams alike
 //! ```
 //!
 //! A request's time is the engine's, with the reply that it writes. Datagrams follow the owner of their
@@ -18,13 +18,15 @@ use std::time::Instant;
 
 use micanite_engine::{Access, Cache, Operation, Request};
 
-use crate::shared::clock::cpu_time_ns;
+use crate::shared::clock::{cpu_time_ns, monotonic_ns};
 use crate::telemetry::stats::Counter;
 
 /// A request takes at most so long, and so long for each byte of a value, if nothing interrupts its
 /// thread.
 const REQUEST_NS_MAX: u64 = 20_000;
 const BYTE_NS_MAX: u64 = 4;
+/// Receiving and parsing what a round brings takes at most so long, if nothing interrupts the thread.
+const RECEIVE_NS_MAX: u64 = 1_000_000;
 
 /// Rounds as the samples tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,19 @@ struct OfWorker {
     partitions: Box<[OfPartition]>,
     requests: Counter,
     ns: Counter,
+    /// Requests of timed rounds of datagrams.
+    datagram_requests: Counter,
     rest_ns: Counter,
+    first_batch: FirstBatch,
+}
+
+/// Begin of the first batch of a timed round. CPU time does not pass while other threads run, but its clock
+/// takes a system call. So a round that brings no request does not read it.
+#[derive(Debug, Default)]
+struct FirstBatch {
+    has_begun: AtomicBool,
+    cpu_ns: Counter,
+    monotonic_ns: Counter,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +80,7 @@ struct OfPartition {
 /// Begin of a timed round.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedRound {
-    /// CPU time of the thread, which does not pass while others run.
+    /// Time of the monotonic clock.
     began_ns: u64,
     now_ms: u64,
     /// Requests and their time before the round.
@@ -78,9 +92,9 @@ pub struct TimedRound {
 pub struct Samples {
     /// Timed requests and their nanoseconds, by partition.
     pub partitions: Vec<(u64, u64)>,
-    /// All requests of timed rounds.
-    pub requests: u64,
-    /// Nanoseconds of timed rounds beside those.
+    /// All requests of timed rounds of datagrams.
+    pub datagram_requests: u64,
+    /// Nanoseconds of timed rounds of datagrams beside those of timed requests.
     pub rest_ns: u64,
 }
 
@@ -93,7 +107,7 @@ impl Samples {
         };
         Self {
             partitions: pairs.map(less).collect(),
-            requests: self.requests.wrapping_sub(before.requests),
+            datagram_requests: self.datagram_requests.wrapping_sub(before.datagram_requests),
             rest_ns: self.rest_ns.wrapping_sub(before.rest_ns),
         }
     }
@@ -108,7 +122,9 @@ impl Costs {
             partitions: (0..partitions).map(|_| OfPartition::default()).collect(),
             requests: Counter::default(),
             ns: Counter::default(),
+            datagram_requests: Counter::default(),
             rest_ns: Counter::default(),
+            first_batch: FirstBatch::default(),
         };
         Self { workers: (0..workers).map(of_worker).collect(), wanted: AtomicBool::new(false) }
     }
@@ -131,8 +147,10 @@ impl Costs {
         }
         of.is_timed.store(true, Ordering::Relaxed);
         let before = (of.requests.get(), of.ns.get());
-        // The rest of other rounds is not asked for, and this clock takes a system call.
-        let began_ns = if kind == RoundKind::Native { cpu_time_ns() } else { 0 };
+        // The rest of other rounds is not asked for.
+        let is_native = kind == RoundKind::Native;
+        let began_ns = if is_native { monotonic_ns() } else { 0 };
+        of.first_batch.has_begun.store(!is_native, Ordering::Relaxed);
         Some(TimedRound { began_ns, now_ms, before })
     }
 
@@ -152,8 +170,11 @@ impl Costs {
         }
         of.timed_ms[kind as usize].set(round.now_ms);
         if kind == RoundKind::Native {
-            let round_ns = cpu_time_ns() - round.began_ns;
-            of.rest_ns.add(round_ns.saturating_sub(of.ns.get() - ns));
+            let served_ns = cpu_time_ns().saturating_sub(of.first_batch.cpu_ns.get());
+            let received_ns = of.first_batch.monotonic_ns.get().saturating_sub(round.began_ns);
+            let received_ns = if received_ns <= RECEIVE_NS_MAX { received_ns } else { 0 };
+            of.rest_ns.add((received_ns + served_ns).saturating_sub(of.ns.get() - ns));
+            of.datagram_requests.add(of.requests.get() - requests);
         }
     }
 
@@ -168,10 +189,21 @@ impl Costs {
         let of_partition = |of: &OfPartition| (of.requests.get(), of.ns.get());
         let of_worker = |of: &OfWorker| Samples {
             partitions: of.partitions.iter().map(of_partition).collect(),
-            requests: of.requests.get(),
+            datagram_requests: of.datagram_requests.get(),
             rest_ns: of.rest_ns.get(),
         };
         self.workers.iter().map(of_worker).collect()
+    }
+}
+
+impl FirstBatch {
+    /// A batch of a timed round begins.
+    fn begin(&self) {
+        if !self.has_begun.load(Ordering::Relaxed) {
+            self.has_begun.store(true, Ordering::Relaxed);
+            self.cpu_ns.set(cpu_time_ns());
+            self.monotonic_ns.set(monotonic_ns());
+        }
     }
 }
 
@@ -185,7 +217,9 @@ pub(crate) struct Timing<'a> {
 
 impl<'a> Timing<'a> {
     pub fn new(costs: &'a Costs, worker: usize, cache: &'a Cache) -> Self {
-        Self { of: &costs.workers[worker], worker, cache, last: Instant::now() }
+        let of = &costs.workers[worker];
+        of.first_batch.begin();
+        Self { of, worker, cache, last: Instant::now() }
     }
 
     /// Notes that a request of the batch has ended, with the length of the value that it has found.
@@ -260,13 +294,51 @@ mod tests {
     fn the_rest_of_a_round_of_datagrams_is_what_no_request_took() {
         let costs = Costs::new(1, 1);
         costs.set_wanted(true);
+        let of = &costs.workers[0];
         for (kind, has_rest) in [(RoundKind::Other, false), (RoundKind::Native, true)] {
             let round = costs.begin(0, kind, || 7);
-            costs.workers[0].requests.add(1);
+            of.first_batch.begin();
+            of.requests.add(3);
             // Other work that is not the engine's.
-            while round.is_some_and(|round| cpu_time_ns() == round.began_ns) {}
+            let began_ns = cpu_time_ns();
+            while cpu_time_ns() == began_ns {}
             costs.end(0, kind, round);
-            assert_eq!(costs.now()[0].rest_ns > 0, has_rest);
+            let samples = &costs.now()[0];
+            assert_eq!((samples.rest_ns > 0, samples.datagram_requests > 0), (has_rest, has_rest));
         }
+        assert_eq!(costs.now()[0].datagram_requests, 3);
+    }
+
+    /// The clock of the CPU takes a system call, which a worker that polls would make in each round.
+    #[test]
+    fn rounds_without_requests_do_not_read_the_clock_of_the_cpu() {
+        let costs = Costs::new(1, 1);
+        costs.set_wanted(true);
+        let read_ns = || costs.workers[0].first_batch.cpu_ns.get();
+        for kind in [RoundKind::Native, RoundKind::Other] {
+            let round = costs.begin(0, kind, || 7);
+            costs.end(0, kind, round);
+            assert_eq!(read_ns(), 0);
+        }
+        let round = costs.begin(0, RoundKind::Native, || 7);
+        costs.workers[0].first_batch.begin();
+        let first_ns = read_ns();
+        costs.workers[0].first_batch.begin();
+        costs.end(0, RoundKind::Native, round);
+        assert!(first_ns > 0 && read_ns() == first_ns);
+    }
+
+    /// The thread was interrupted while it received: the time of others is no cost.
+    #[test]
+    fn time_of_other_threads_is_no_rest() {
+        let costs = Costs::new(1, 1);
+        costs.set_wanted(true);
+        let round = costs
+            .begin(0, RoundKind::Native, || 7)
+            .map(|round| TimedRound { began_ns: round.began_ns - 1_000_000_000, ..round });
+        costs.workers[0].first_batch.begin();
+        costs.workers[0].requests.add(1);
+        costs.end(0, RoundKind::Native, round);
+        assert!(costs.now()[0].rest_ns < 1_000_000_000);
     }
 }

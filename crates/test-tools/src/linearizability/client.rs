@@ -82,6 +82,11 @@ impl<'a, R: Recorder> Client<'a, R> {
         self.answered
     }
 
+    /// Returns what it has recorded so far.
+    pub fn recorder(&self) -> &R {
+        &self.recorder
+    }
+
     /// Returns what it recorded.
     pub fn into_recorder(self) -> R {
         self.recorder

@@ -15,9 +15,10 @@ mod ports;
 mod tests;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, stdin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,10 @@ pub(crate) struct Options {
     /// Operations of each client that have a reply, at least, however long that takes
     #[arg(long, default_value_t = 1)]
     least: u64,
+    /// A reply that clients of --port have to meet, however long that takes, as the report names it: "text
+    /// delete done"; repeatable
+    #[arg(long)]
+    until: Vec<String>,
     /// Keys that all of them use
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     keys: u32,
@@ -116,6 +121,18 @@ impl Options {
     }
 }
 
+/// Returns the name of an operation's reply in the report; none if there can be no reply.
+fn reply_name(kind: Kind, operation: &Operation) -> Option<String> {
+    if matches!(operation.action, Action::LateCopy(_)) || operation.found == Found::NotSent {
+        return None;
+    }
+    let described = operation.to_string();
+    let (action, found) = described.split_once(" -> ").unwrap_or((&described, ""));
+    let found = if found.starts_with("0x") { "value" } else { found };
+    let action = action.split(' ').next().unwrap_or("");
+    Some(format!("{kind} {action} {found}"))
+}
+
 /// Journals of all clients, and of what befell the server.
 #[derive(Debug, Default)]
 struct Histories {
@@ -127,14 +144,8 @@ struct Histories {
 impl Histories {
     fn add(&mut self, kind: Kind, number: u32, journal: Journal) {
         for Entry { operation, .. } in &journal.entries {
-            if matches!(operation.action, Action::LateCopy(_)) || operation.found == Found::NotSent {
-                continue;
-            }
-            let described = operation.to_string();
-            let (action, found) = described.split_once(" -> ").unwrap_or((&described, ""));
-            let found = if found.starts_with("0x") { "value" } else { found };
-            let action = action.split(' ').next().unwrap_or("");
-            *self.report.replies.entry(format!("{kind} {action} {found}")).or_default() += 1;
+            let Some(reply) = reply_name(kind, operation) else { continue };
+            *self.report.replies.entry(reply).or_default() += 1;
             self.report.operations += 1;
             self.report.unknown += u64::from(operation.found == Found::Unknown);
         }
@@ -177,11 +188,27 @@ struct Shared {
     ended: AtomicBool,
     /// Operations of each client that had a reply.
     answered: Vec<AtomicU64>,
+    /// Replies that no client has met yet, of those that have to come.
+    missing: Mutex<BTreeSet<String>>,
 }
 
 impl Shared {
     fn answered(&self) -> Vec<u64> {
         self.answered.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Notes operations that have ended.
+    fn meet(&self, kind: Kind, ended: &[Entry]) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !missing.is_empty() {
+            for reply in ended.iter().filter_map(|entry| reply_name(kind, &entry.operation)) {
+                missing.remove(&reply);
+            }
+        }
+    }
+
+    fn has_met_all(&self) -> bool {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     fn has_ended(&self) -> bool {
@@ -234,9 +261,15 @@ fn take_commands(shared: &Shared) -> Result<Journal> {
 /// Runs one client until the end.
 fn run_client(name: &PortName, options: &Options, number: u32, shared: &Shared) -> Result<Journal> {
     let mut client = Client::new(name, options.workload(), number, Journal::default());
+    let mut ended = 0;
     while !shared.has_ended() {
         match client.step() {
-            Ok(true) => shared.answered[number as usize].store(client.answered(), Ordering::Relaxed),
+            Ok(true) => {
+                shared.answered[number as usize].store(client.answered(), Ordering::Relaxed);
+                let entries = &client.recorder().entries;
+                shared.meet(name.kind, &entries[ended..]);
+                ended = entries.len();
+            }
             Ok(false) => {
                 shared.end();
                 break;
@@ -254,7 +287,8 @@ fn run_client(name: &PortName, options: &Options, number: u32, shared: &Shared) 
 fn collect(options: &Options) -> Result<Histories> {
     let clients = options.ports.len() * options.clients as usize;
     let answered = (0..clients).map(|_| AtomicU64::new(0)).collect();
-    let shared = &Shared { ended: AtomicBool::new(false), answered };
+    let missing = Mutex::new(options.until.iter().cloned().collect());
+    let shared = &Shared { ended: AtomicBool::new(false), answered, missing };
     let said = |result: Result<_>| result.map_err(|error| error.to_string());
     let began = Instant::now();
     thread::scope(|scope| {
@@ -275,7 +309,8 @@ fn collect(options: &Options) -> Result<Histories> {
         }
         let commands = options.commands.then(|| scope.spawn(|| said(take_commands(shared))));
         let time = Duration::from_secs_f64(options.seconds);
-        let is_short = || shared.answered().iter().any(|count| *count < options.least);
+        let is_short =
+            || shared.answered().iter().any(|count| *count < options.least) || !shared.has_met_all();
         let goes_on = || began.elapsed() < time || (is_short() && began.elapsed() < time + WAIT_MAX);
         while goes_on() && !shared.has_ended() {
             thread::sleep(Duration::from_millis(5));

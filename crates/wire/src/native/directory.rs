@@ -91,6 +91,12 @@ impl Directory {
         if first < self.entries() { self.entries() } else { self.all_entries() }
     }
 
+    /// Returns whether an entry begins at this number: an address takes several.
+    pub fn begins_entry(&self, number: u32) -> bool {
+        let addresses_at = self.entries() + u32::from(self.cores);
+        number.checked_sub(addresses_at).is_none_or(|number| number.is_multiple_of(ADDRESS_NUMBERS))
+    }
+
     /// Parses a directory reply. Returns the directory, the number of the first entry, and the
     /// bytes of the entries for [`Directory::entry`]; `None` if it is invalid.
     pub fn read(datagram: &[u8]) -> Option<(Self, u32, &[u8])> {
@@ -133,12 +139,10 @@ impl Directory {
         if number < self.entries() {
             return PartitionEntry::read(bytes, self.cores).map(Entry::Partition);
         }
-        let number = number - self.entries();
-        if number < cores {
+        if number < self.entries() + cores {
             return CorePlace::read(bytes).map(Entry::Place);
         }
-        let is_first = (number - cores).is_multiple_of(ADDRESS_NUMBERS);
-        InterfaceAddress::read(bytes).filter(|_| is_first).map(Entry::Address)
+        InterfaceAddress::read(bytes).filter(|_| self.begins_entry(number)).map(Entry::Address)
     }
 }
 

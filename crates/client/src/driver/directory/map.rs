@@ -7,6 +7,9 @@ use micanite_wire::native::{
     CoreEntry, CorePlace, Directory, Entry, InterfaceAddress, PartitionAccess, PartitionEntry,
 };
 
+/// Generations of a run that a client may miss between two directories.
+const GENERATIONS_MAX: u32 = 1 << 16;
+
 /// One generation of the directory.
 #[derive(Clone, Debug)]
 pub(in crate::driver) struct Map {
@@ -43,6 +46,12 @@ impl Map {
             reader: Vec::new(),
             first_in_node: Vec::new(),
         }
+    }
+
+    /// Returns whether the directory may be a later one of the same run of the same server.
+    pub(in crate::driver) fn follows(&self, earlier: &Self) -> bool {
+        let steps = self.generation.wrapping_sub(earlier.generation);
+        self.facts.hash_seed == earlier.facts.hash_seed && steps <= GENERATIONS_MAX
     }
 
     /// Returns the number of the next missing entry.

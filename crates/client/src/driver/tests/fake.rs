@@ -31,6 +31,10 @@ pub(crate) struct Fake {
     pub(crate) interfaces: Vec<IpAddr>,
     /// Interfaces that no datagram reaches.
     pub(crate) unreachable: HashSet<IpAddr>,
+    /// Cores that no datagram reaches.
+    pub(crate) silent: HashSet<usize>,
+    /// Cores that only requests for the directory reach.
+    pub(crate) deaf: HashSet<usize>,
     /// Cookies of interfaces where they differ from [`Self::cookie`].
     pub(crate) cookies: HashMap<IpAddr, u64>,
     /// Datagrams by the address that they were sent to.
@@ -82,6 +86,8 @@ impl Fake {
             nodes: vec![0; usize::from(cores)],
             interfaces: Vec::new(),
             unreachable: HashSet::new(),
+            silent: HashSet::new(),
+            deaf: HashSet::new(),
             arrived: HashMap::new(),
             cookies: HashMap::new(),
             owners: (0..partitions).map(owner).collect(),
@@ -131,7 +137,7 @@ impl Fake {
     /// Returns the server's answer.
     pub(crate) fn answer(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         let core = self.core_of(to)?;
-        if self.unreachable.contains(&to.ip()) {
+        if self.unreachable.contains(&to.ip()) || self.silent.contains(&core) {
             return None;
         }
         *self.arrived.entry(to.ip()).or_default() += 1;
@@ -139,6 +145,9 @@ impl Fake {
             return None;
         }
         let header = Header::read(datagram).expect("clients write good headers");
+        if header.kind == Kind::Requests && self.deaf.contains(&core) {
+            return None;
+        }
         let usual = self.cookie;
         self.cookie = self.cookies.get(&to.ip()).copied().unwrap_or(usual);
         let answer = match header.kind {

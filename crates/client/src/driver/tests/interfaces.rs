@@ -79,6 +79,63 @@ fn paths_that_fall_silent_are_left_and_found_again() {
     assert_eq!(misdirected(&mut world), 0);
 }
 
+/// Executes requests for all cores again and again for some seconds; returns how often a path was lost.
+fn lost_within(world: &mut World, seconds: u64) -> u64 {
+    let before = world.driver.counters().paths_lost;
+    let until = world.now_ns + seconds * SECOND_NS;
+    while world.now_ns < until {
+        misdirected(world);
+        world.pass(SECOND_NS / 2);
+    }
+    assert_eq!(world.driver.counters().timed_out, 0);
+    world.driver.counters().paths_lost - before
+}
+
+/// One core of an interface answers and another one does not.
+#[test]
+fn interfaces_with_a_silent_core_are_left_until_that_core_answers() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].silent.insert(3);
+    assert_eq!(lost_within(&mut world, 100), 1);
+    // A directory of another generation does not make the client probe the core that answers.
+    world.fakes[0].generation += 1;
+    assert_eq!(lost_within(&mut world, 100), 0);
+    world.fakes[0].silent.clear();
+    world.pass(200 * SECOND_NS);
+    assert_eq!(misdirected(&mut world), 0);
+}
+
+/// A core answers probes and nothing else, as behind a link that loses long datagrams.
+#[test]
+fn pauses_after_losses_of_a_path_double_until_it_serves() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.pass(SECOND_NS);
+    world.fakes[0].deaf.insert(3);
+    // Pauses of 1, 2, 4 .. 64 s take 127 s in all.
+    let lost = lost_within(&mut world, 120);
+    assert!((5..=7).contains(&lost), "{lost}");
+    world.fakes[0].deaf.clear();
+    assert_eq!(lost_within(&mut world, 200), 0);
+    assert_eq!(misdirected(&mut world), 0);
+    // The path has served since, so the pauses begin anew.
+    world.fakes[0].deaf.insert(3);
+    let lost = lost_within(&mut world, 10);
+    assert!((3..=4).contains(&lost), "{lost}");
+}
+
+/// The socket's buffer is full while a probe is due.
+#[test]
+fn probes_that_could_not_be_sent_do_not_count() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    for _ in 0..1000 {
+        world.driver.transmit(world.now_ns, |_, _| false);
+    }
+    let sent = world.intercept();
+    assert_eq!((sent.len(), sent[0].0), (1, "10.0.1.2:1001".parse().unwrap()));
+    assert_eq!(world.driver.counters().probes, 1);
+}
+
 /// A server that stands still as a whole keeps its paths.
 #[test]
 fn paths_of_a_silent_server_are_kept() {
@@ -113,19 +170,22 @@ fn moved_partitions_are_followed_to_their_interface() {
     assert_eq!(world.driver.counters().probes, probes);
 }
 
-/// A server that draws another seed is another one: its addresses have to answer again.
+/// A server that draws another seed, or a generation far away, is another one: its addresses have to answer
+/// again. The seed stays with an image.
 #[test]
 fn restarted_servers_prove_their_addresses_again() {
-    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
-    world.pass(SECOND_NS);
-    let probes = world.driver.counters().probes;
-    let fake = &mut world.fakes[0];
-    fake.generation += 1;
-    fake.facts.hash_seed += 1;
-    world.call(&Operation::get(b"key"));
-    world.pass(SECOND_NS);
-    assert!(world.driver.counters().probes > probes);
-    assert_eq!(misdirected(&mut world), 0);
+    for (generations, seeds) in [(1, 1), (1 << 30, 0), (u32::MAX, 0)] {
+        let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+        world.pass(SECOND_NS);
+        let probes = world.driver.counters().probes;
+        let fake = &mut world.fakes[0];
+        fake.generation = fake.generation.wrapping_add(generations);
+        fake.facts.hash_seed += seeds;
+        world.call(&Operation::get(b"key"));
+        world.pass(SECOND_NS);
+        assert!(world.driver.counters().probes > probes);
+        assert_eq!(misdirected(&mut world), 0);
+    }
 }
 
 /// A hostile server names the address of a third party, in ever new directories.
@@ -148,20 +208,43 @@ fn addresses_that_do_not_answer_get_few_short_datagrams() {
 }
 
 /// An address answers as a server, but as another one.
-#[test]
-fn addresses_of_another_server_are_not_used() {
+fn is_not_used(stranger: Fake) {
     let mut fake = two_interfaces(PartitionAccess::Erew);
     fake.unreachable.insert(other());
-    let mut stranger = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
-    stranger.facts.hash_seed = 8;
     let mut world = World::connected(options(), vec![fake]);
-    world.fakes.push(stranger);
     // The world passes datagrams to the first server that has the address.
-    world.fakes[0].interfaces[1] = "10.0.9.9".parse().unwrap();
+    world.fakes.insert(0, stranger);
     world.pass(10 * SECOND_NS);
-    assert!(world.fakes[1].directory_requests > 0, "it was asked");
+    assert!(world.fakes[0].directory_requests > 0, "it was asked");
     assert_eq!(world.driver.counters().paths_found, 0);
     assert_eq!(world.driver.core_address(0, 1), Some("10.0.0.2:1000".parse().unwrap()));
+}
+
+#[test]
+fn addresses_of_another_server_are_not_used() {
+    let mut stranger = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
+    stranger.facts = two_interfaces(PartitionAccess::Erew).facts;
+    stranger.facts.hash_seed = 8;
+    is_not_used(stranger);
+}
+
+/// Servers that were started from copies of one image have one seed.
+#[test]
+fn addresses_of_a_server_on_a_copy_of_the_image_are_not_used() {
+    let mut twin = Fake::new("10.0.1.2:1001", 4, 8, PartitionAccess::Erew);
+    twin.facts = two_interfaces(PartitionAccess::Erew).facts;
+    twin.generation = 0x9e37_79b9;
+    is_not_used(twin);
+}
+
+/// A probe is answered before the client knows of a new generation.
+#[test]
+fn addresses_that_answer_by_a_newer_directory_are_used_once_it_is_known() {
+    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+    world.fakes[0].generation += 1;
+    world.pass(SECOND_NS);
+    assert_eq!(world.driver.counters().paths_found, 1);
+    assert_eq!((world.driver.counters().directories, misdirected(&mut world)), (2, 0));
 }
 
 /// The address of the client may differ by interface, and so does its proof.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::numa::calls::not_mapped;
 use crate::numa::{NodeSet, nodes_allowed, policy_of_thread, with_policy};
 use crate::sync::Ordering::Relaxed;
 use crate::{HUGE_PAGE_BYTES, Pages};
@@ -27,10 +28,13 @@ impl Calls for Fake {
     }
 
     fn relocate(&self, pages: &[usize], nodes: &[i32], states: &mut [i32]) -> io::Result<()> {
-        if let Some(error) = self.error {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        for ((page, node), state) in pages.iter().zip(nodes).zip(states) {
+        // A lack of room shows at a page, every other reason before the first one.
+        let moves = match self.error {
+            Some(libc::ENOMEM) => pages.len() - 1,
+            Some(_) => 0,
+            None => pages.len(),
+        };
+        for ((page, node), state) in pages.iter().zip(nodes).zip(states).take(moves) {
             *state = match self.refused.get(page) {
                 Some(error) => -error,
                 None => {
@@ -39,7 +43,7 @@ impl Calls for Fake {
                 }
             };
         }
-        Ok(())
+        self.error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
     }
 }
 
@@ -83,6 +87,26 @@ fn a_refused_call_is_an_error() {
     let fake = Fake { nodes, error: Some(libc::EPERM), ..Fake::default() };
     let error = walk(&fake, vec![page(0)], &Policy::Prefer(1)).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+}
+
+/// The kernel fails the whole call where a node has no room: pages before the first one of that node have
+/// moved, and a page of several processes keeps its own reason.
+#[test]
+fn a_full_node_is_no_error() {
+    let nodes = [(0, 0), (1, 0), (2, 0)].map(|(at, node)| (page(at), node));
+    let refused = [(1, libc::EACCES)].map(|(at, error)| (page(at), error)).into();
+    let fake = Fake { nodes: RefCell::new(nodes.into()), refused, error: Some(libc::ENOMEM) };
+    let moved = walk(&fake, (0..4).map(page).collect(), &Policy::Prefer(1)).unwrap();
+    assert_eq!(moved, Moved { moved: 1, no_room: 1, shared: 1, ..Moved::default() });
+}
+
+/// The two calls mean different things by ENOMEM.
+#[test]
+fn a_page_that_is_not_mapped_is_not_called_a_lack_of_memory() {
+    let error = not_mapped(io::Error::from_raw_os_error(libc::ENOMEM));
+    assert_eq!(error.to_string(), "mincore: a page of the range is not mapped");
+    let error = not_mapped(io::Error::from_raw_os_error(libc::EAGAIN));
+    assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
 }
 
 /// Returns a node of this machine, and one that it does not have.

@@ -220,7 +220,7 @@ fn samples(requests: &[u64], prices_ns: &[u64], rest_ns: u64) -> Samples {
     let of = |(requests, price): (&u64, &u64)| (*requests, requests * price);
     let all: u64 = requests.iter().sum();
     let rest_ns = all * rest_ns;
-    Samples { requests: all, partitions: requests.iter().zip(prices_ns).map(of).collect(), rest_ns }
+    Samples { datagram_requests: all, partitions: requests.iter().zip(prices_ns).map(of).collect(), rest_ns }
 }
 
 /// Requests of random numbers, prices and routes cost what adding up each single one says.
@@ -243,14 +243,19 @@ fn costs_are_those_of_requests_one_by_one() {
         let rest_ns = 100;
         let samples: Vec<_> =
             timed.iter().zip(&prices).map(|(timed, prices)| samples(timed, prices, rest_ns)).collect();
-        let found = costs(&requests, &routes, &samples);
+        // All requests of some workers, none of others, and half of them.
+        let halves: Vec<_> = (0..workers).map(|_| random(3)).collect();
+        let sums = requests.iter().map(|of: &Vec<u64>| of.iter().sum::<u64>());
+        let datagrams: Vec<_> = sums.zip(&halves).map(|(all, halves)| all * halves / 2).collect();
+        let found = costs(&requests, &datagrams, &routes, &samples);
         for (asking, of_worker) in requests.iter().enumerate() {
             for (partition, count) in of_worker.iter().enumerate() {
                 let worker = match routes[partition].access {
                     Access::Erew => routes[partition].owner,
                     _ => asking,
                 };
-                let single_ns = naive_price(worker, partition, &timed, &prices, rest_ns as f64);
+                let share = datagrams[asking] as f64 / requests[asking].iter().sum::<u64>().max(1) as f64;
+                let single_ns = naive_price(worker, partition, &timed, &prices, rest_ns as f64 * share);
                 let all: f64 = (0..*count).map(|_| single_ns).sum();
                 let difference = (found[asking][partition] as f64 - all).abs();
                 assert!(difference <= 1.0 + all * 1e-9, "{} of {all}", found[asking][partition]);
@@ -282,7 +287,26 @@ fn naive_price(
     let same = |w: usize, p: usize| (w, p) == (worker, partition);
     let candidates = [all(&same), all(&|w, _| w == worker), all(&|_, _| true)];
     let known = candidates.iter().find(|each| !each.is_empty());
-    known.map_or(1.0, |each| each.iter().sum::<f64>() / each.len() as f64 + rest_ns)
+    known.map_or(0.0, |each| each.iter().sum::<f64>() / each.len() as f64 + rest_ns).max(1.0)
+}
+
+/// One worker has datagrams and another one streams, of which a timed round brings far more. A third one has
+/// both.
+#[test]
+fn streams_do_not_dilute_the_rest_of_datagrams() {
+    let routes = [0, 1, 2].map(|owner| Route { access: Access::Erew, owner });
+    let of = |partition: usize, timed: u64, datagram_requests: u64| {
+        let mut partitions = vec![(0, 0); 3];
+        partitions[partition] = (timed, timed * 100);
+        Samples { partitions, datagram_requests, rest_ns: datagram_requests * 900 }
+    };
+    let samples = [of(0, 10, 10), of(1, 100_000, 0), of(2, 50_000, 10)];
+    let requests = [vec![5000, 0, 0], vec![0, 5000, 0], vec![0, 0, 5000]];
+    let found = costs(&requests, &[5000, 0, 2500], &routes, &samples);
+    assert_eq!(found, [vec![5_000_000, 0, 0], vec![0, 500_000, 0], vec![0, 0, 2_750_000]]);
+    // Datagrams that were refused, and came to no partition, do not make the others dearer.
+    let found = costs(&requests, &[9000, 0, 2500], &routes, &samples);
+    assert_eq!(found[0], [5_000_000, 0, 0]);
 }
 
 /// The same number of requests everywhere, but those of worker 0's partitions take ten times as long:
@@ -297,7 +321,10 @@ fn expensive_partitions_spread_where_numbers_are_even() {
         let mut changes = 0;
         for _ in 0..60 {
             let loads = match by_cost {
-                true => costs(&requests, &machine.routes, &vec![samples(&[100; 8], &prices, 50); 2]),
+                true => {
+                    let samples = vec![samples(&[100; 8], &prices, 50); 2];
+                    costs(&requests, &[80_000; 2], &machine.routes, &samples)
+                }
                 false => requests.clone(),
             };
             let change = machine.balancer.period(Period { requests: 160_000, loads }, &machine.routes);

@@ -56,13 +56,20 @@ impl BalanceThread {
 struct Measured {
     at: Instant,
     counts: Vec<Vec<u64>>,
+    /// Requests of datagrams, by worker.
+    datagrams: Vec<u64>,
     samples: Vec<Samples>,
 }
 
 impl Measured {
     fn of(server: &Server) -> Self {
         let shared = &server.shared;
-        Self { at: Instant::now(), counts: shared.loads.now(&shared.cache), samples: shared.costs.now() }
+        let counts = shared.loads.now(&shared.cache);
+        let datagrams = match &shared.native {
+            Some(native) => native.counters.iter().map(|counters| counters.requests.get()).collect(),
+            None => vec![0; counts.len()],
+        };
+        Self { at: Instant::now(), counts, datagrams, samples: shared.costs.now() }
     }
 }
 
@@ -76,6 +83,8 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
         let pairs = of_worker.iter_mut().zip(before);
         pairs.for_each(|(now, before)| *now = now.wrapping_sub(*before));
     }
+    let datagrams: Vec<_> =
+        now.datagrams.iter().zip(&before.datagrams).map(|(now, before)| now - before).collect();
     let samples: Vec<_> =
         now.samples.iter().zip(&before.samples).map(|(now, before)| now.since(before)).collect();
     *before = now;
@@ -92,7 +101,7 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
     let _routing = server.balance.routing();
     let routes: Vec<Route> =
         (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
-    let loads = costs(&requests, &routes, &samples);
+    let loads = costs(&requests, &datagrams, &routes, &samples);
     server.balance.set_costs(rates(&loads));
     let requests = requests.iter().flatten().sum();
     if let Some(change) = balancer.period(Period { requests, loads }, &routes) {

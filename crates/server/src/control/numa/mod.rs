@@ -275,6 +275,8 @@ fn refused(call: &str, error: &io::Error) -> String {
         Some(number) if [Errno::EPERM, Errno::ENOSYS].contains(&Errno::from_raw(number)) => {
             format!("the kernel refuses {call} ({error}): {ADVICE}")
         }
-        _ => format!("{call}: {error}"),
+        Some(_) => format!("{call}: {error}"),
+        // It names the call.
+        None => error.to_string(),
     }
 }

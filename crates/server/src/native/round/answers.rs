@@ -53,6 +53,10 @@ impl<O: Outbox + Send> Round<'_, '_, O> {
             self.send_header(source, &Header { status, ..reply });
             return;
         }
+        if !directory::begins_page(&self.context.shared.cache, self.native, request.first) {
+            self.refuse(&header, source, Status::BadRequest);
+            return;
+        }
         self.counters.directories.add(1);
         let limit = datagram.len().min(self.native.payload_bytes);
         let (cache, native) = (&*self.context.shared.cache, self.native);

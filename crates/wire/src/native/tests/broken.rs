@@ -265,6 +265,16 @@ fn invalid_entries_of_interfaces() {
 }
 
 /// Clients that know no interfaces read pages of cores and partitions, and refuse others.
+/// Three cores and four partitions, then three places, then addresses of five numbers each.
+#[test]
+fn entries_begin_at_every_number_before_addresses() {
+    let datagram = directory();
+    let (known, ..) = Directory::read(&datagram).unwrap();
+    let known = Directory { cores: 3, partitions: 4, addresses: 2, ..known };
+    let begins: Vec<u32> = (0..known.all_entries()).filter(|number| known.begins_entry(*number)).collect();
+    assert_eq!(begins, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15]);
+}
+
 #[test]
 fn pages_have_entries_of_interfaces_alone() {
     let mut page = directory();
