@@ -238,7 +238,7 @@ impl Acceptor {
         if self.is_full() {
             self.server.acceptor.count_rejected();
             let peer = Peer::of(&stream);
-            limited!(WARN, "connection refused, there are as many as -c allows", peer = %peer);
+            limited!(WARN, "connection refused: the limit of -c is reached", peer = %peer);
             if tls.is_none() {
                 // The connection ends even if the peer does not get the message.
                 let _ = stream.send(reply::TOO_MANY_CONNECTIONS);

@@ -76,9 +76,7 @@ impl From<UsageError> for Failure {
 /// Runs a server to its end, and says how it ended.
 pub fn serve(arguments: Arguments) -> ExitCode {
     log::begin();
-    let end = run(arguments);
-    log::end_limits();
-    match end {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, text }) => {
             start!(ERROR, "{text}");
@@ -144,6 +142,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     acceptor.run(&threads);
     helpers.end();
     threads.join(&server);
+    log::end_limits();
     // There may be none.
     let _ = server.shared.recorder.stop(End::Server);
     let admin = admin.end();
