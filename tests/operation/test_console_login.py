@@ -52,7 +52,7 @@ def test_a_user_changes_modes_and_it_is_written_down(server, admin):
     assert admin.post("/control", MODE, session)[0] == 200
     assert modes(admin) == {"crew"}
     until(lambda: ("control", f"{USER}: mode crew: done", 1) in admin.events(), "the event")
-    assert f"console: {USER}: mode crew: done" in server.stderr()
+    assert f' INFO console action action="{USER}: mode crew" outcome=done\n' in server.stderr()
     assert ("login", f"{USER} logged in from 127.0.0.1", 1) in admin.events()
     status, _, body = admin.get("/session")
     assert status == 200 and body == b'{"user":null}'

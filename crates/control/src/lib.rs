@@ -12,12 +12,10 @@
 //! | [`paths`] | the path of the socket |
 //! | [`cores`], [`nodes`] | the CPUs of a server's workers, and the NUMA nodes of CPUs |
 //! | [`size`] | sizes, as people write and read them |
-//! | `log.rs` | lines on standard error |
 
 pub mod answer;
 mod balance;
 pub mod cores;
-mod log;
 pub mod nodes;
 mod numa;
 pub mod paths;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use micanite_control::{RecordOptions, Request, answer, log, paths};
+use micanite_control::{RecordOptions, Request, answer, paths};
 
 use crate::doctor::{DoctorOptions, doctor};
 use crate::nic::{NicOptions, nic};
@@ -70,7 +70,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            log!("{reason}");
+            eprintln!("micanite: {reason}");
             ExitCode::from(EXIT_REFUSED)
         }
     }

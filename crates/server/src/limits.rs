@@ -248,6 +248,8 @@ pub const CONSOLE_KEY_BYTES_MAX: usize = 48;
 pub const CONSOLE_EVENTS_MAX: usize = 128;
 /// Bytes of an event's text; a longer one is cut.
 pub const CONSOLE_EVENT_BYTES_MAX: usize = 160;
+/// Events that one place in the code logs in a minute, where a client can provoke them.
+pub const LOG_LINES_PER_MINUTE: u32 = 60;
 /// Logins to the console at the same time; one more ends the oldest.
 pub const CONSOLE_SESSIONS_MAX: usize = 16;
 /// A login ends so long after its last request that needs it.

@@ -88,12 +88,16 @@ fn section(shown: &Shown<'_>, text: &mut String, figures: &mut Vec<(String, Stri
     for trouble in shown.troubles() {
         let _ = write!(text, "\n{}\n", escape(&trouble));
     }
-    let before = figures.len();
+    let (before, rounds) = (figures.len(), shown.rounds());
     for exhibit in &shown.exhibits {
         let name = format!("{}-{}.svg", section.id, figures.len() - before + 1);
         match exhibit {
-            Exhibit::Lines(chart) => figure((&chart.title, name, chart.svg()), text, figures),
-            Exhibit::Bars(chart) => figure((&chart.title, name, chart.svg()), text, figures),
+            Exhibit::Lines(chart) => {
+                figure((&chart.title, name, chart.svg()), chart.caption(rounds), text, figures);
+            }
+            Exhibit::Bars(chart) => {
+                figure((&chart.title, name, chart.svg()), chart.caption(rounds), text, figures);
+            }
             Exhibit::Table(rows) => {
                 let title = if rows.title.is_empty() {
                     String::new()
@@ -127,10 +131,14 @@ fn section(shown: &Shown<'_>, text: &mut String, figures: &mut Vec<(String, Stri
 
 fn figure(
     (title, name, svg): (&str, String, String),
+    caption: Option<String>,
     text: &mut String,
     figures: &mut Vec<(String, String)>,
 ) {
     let _ = write!(text, "\n![{}]({FOLDER}/{name})\n", escape(title).replace(['[', ']'], ""));
+    if let Some(caption) = caption {
+        let _ = write!(text, "\n{}\n", escape(&caption));
+    }
     figures.push((name, svg));
 }
 

@@ -35,6 +35,18 @@ impl Shown<'_> {
         })
     }
 
+    /// Rounds that each value is of, if all commands say the same.
+    pub fn rounds(&self) -> Option<u32> {
+        let rounds = |typed: &str| -> Option<u32> {
+            let mut words = typed.split_whitespace().skip_while(|word| *word != "--rounds").skip(1);
+            words.next()?.parse().ok()
+        };
+        let ran = self.measured.commands.iter().filter(|ran| ran.lacks.is_none());
+        let mut all = ran.map(|ran| rounds(&ran.typed));
+        let first = all.next()??;
+        all.all(|other| other == Some(first)).then_some(first)
+    }
+
     /// Tells whether something went wrong. Missing hardware is not wrong.
     pub fn has_failed(&self) -> bool {
         let is_lacking = self.measured.commands.iter().any(|ran| ran.lacks.is_some());

@@ -14,6 +14,9 @@ fn line(name: &str, points: impl Iterator<Item = (f64, f64)>) -> Line {
     }
 }
 
+/// Unit of memory.
+const MIB: f64 = (1u64 << 20) as f64;
+
 /// Returns a figure for each part.
 pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut all = vec![("throughput.svg", throughput(plan)), ("cores.svg", cores(plan))];
@@ -32,9 +35,9 @@ pub fn all(plan: &Plan) -> Vec<(&'static str, String)> {
     if !plan.misses.is_empty() {
         let chart = LineChart {
             title: "Reads that miss against memory".to_owned(),
-            x: Axis::log("memory (bytes)"),
+            x: Axis::log("memory (MiB)"),
             y: Axis::linear("share of reads"),
-            lines: vec![line("the trace", plan.misses.iter().copied())],
+            lines: vec![line("the trace", plan.misses.iter().map(|(bytes, share)| (bytes / MIB, *share)))],
         };
         all.push(("misses.svg", chart.svg()));
     }

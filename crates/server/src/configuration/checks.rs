@@ -9,6 +9,7 @@ use super::settings::{ControlSocket, Listen, Settings};
 use super::tls::ListenTls;
 use super::{Options, UsageError, Value, address};
 use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
+use crate::telemetry::log::LogFormat;
 
 const PORT_DEFAULT: i64 = 11211;
 const ITEM_BYTES_DEFAULT: usize = 1 << 20;
@@ -50,6 +51,14 @@ pub(super) fn unix_mode(option: &Value) -> Result<u32, UsageError> {
     let text = option.text().unwrap_or_default();
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| option.wrong(format!("'{text}' is no octal mode, 0 to 777")))
+}
+
+/// Returns the form of the lines of the log.
+pub(super) fn log_format(option: &Value) -> Result<LogFormat, UsageError> {
+    Ok(match option.choice()? {
+        "json" => LogFormat::Json,
+        _ => LogFormat::Text,
+    })
 }
 
 /// Returns the level of the log, 0 to 3.

@@ -25,6 +25,7 @@ use super::{Options, UsageError};
 use crate::control::numa::Found;
 use crate::limits::THREADS_MAX;
 use crate::native::NativeInterface;
+use crate::telemetry::log::LogFormat;
 
 /// Listeners for TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +106,7 @@ pub struct Settings {
     pub backlog: u32,
     /// Level of the log, 0 to 3.
     pub verbosity: u8,
+    pub log_format: LogFormat,
     /// Words of `-o`.
     pub extended: Extended,
     /// Authentication, if it is enabled.
@@ -204,6 +206,7 @@ impl Settings {
             idle_timeout_ms: extended.number("idle_timeout").unwrap_or(0).saturating_mul(1000),
             backlog: options.listen_backlog.number()? as u32,
             verbosity: checks::verbosity(&options.verbose)?,
+            log_format: checks::log_format(&options.log_format)?,
             user: options.user.text().map(String::from),
             pidfile: options.pidfile.path()?,
             daemon: options.daemon.is_on()?,

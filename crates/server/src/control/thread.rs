@@ -9,8 +9,8 @@ use std::sync::mpsc::Sender;
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use micanite_control::Request;
 use micanite_control::answer::text;
-use micanite_control::{Request, log};
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker, is_shortage};
 
 use super::execute::Executor;
@@ -19,6 +19,7 @@ use crate::control::restart;
 use crate::limits::ACCEPT_SHORTAGE_TIME;
 use crate::shared::Server;
 use crate::shared::clock::Clock;
+use crate::telemetry::log::error;
 use crate::worker::Post;
 
 /// Deadline for a client's line, and for sending the answer.
@@ -95,7 +96,7 @@ impl Service {
     fn run(&mut self) {
         while !self.ending.has_come() {
             if let Err(error) = self.poller.wait(IDLE_MS) {
-                return log!("no control any more: {error}");
+                return error!("no control any more: {error}");
             }
             loop {
                 let stream = match self.listener.accept() {
@@ -150,7 +151,7 @@ impl Service {
             let _ = stream.send(text.as_bytes());
         };
         if let Err(error) = Builder::new().name("snapshot".into()).spawn(run) {
-            log!("no snapshot: cannot start a thread: {error}");
+            error!("no snapshot: cannot start a thread: {error}");
         }
     }
 }

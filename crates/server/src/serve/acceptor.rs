@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use micanite_control::log;
 use micanite_net::datagram::UdpSocket;
 use micanite_net::tls::ServerConfig;
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker, is_shortage};
@@ -24,6 +23,8 @@ use crate::control::restart;
 use crate::security::auth::Auth;
 use crate::shared::clock::unix_now_s;
 use crate::shared::{Ending, Server};
+use crate::telemetry::log::{self, error, info, limited, warn};
+use crate::telemetry::peer::Peer;
 use crate::worker::{Incoming, Post};
 
 const SIGNALS_TOKEN: u64 = u64::MAX;
@@ -141,13 +142,13 @@ impl Acceptor {
                 true => "restarting",
                 false => "ending",
             };
-            log!("{how} when {} connections have ended", self.server.connections());
+            info!("{how} when {} connections have ended", self.server.connections());
         }
         let deadline = Instant::now() + self.server.settings.drain;
         while self.server.shared.ending() == Ending::Gracefully && self.server.are_working() {
             if Instant::now() >= deadline {
                 let connections = self.server.connections();
-                log!("{connections} connections have not ended in time (--drain-seconds)");
+                warn!("{connections} connections have not ended in time (--drain-seconds)");
                 return self.server.cut_off();
             }
             self.round(links);
@@ -156,13 +157,14 @@ impl Acceptor {
 
     fn round(&mut self, links: &[Sender<Post>]) {
         self.supervisor.tick(&self.server);
+        log::note_dropped();
         let watching = self.pausing || self.server.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
         let wait_ms = self.supervisor.wait_ms_max(wait_ms);
         let count = match self.poller.wait(wait_ms) {
             Ok(count) => count,
             Err(error) => {
-                log!("cannot wait for connections: {error}");
+                error!("cannot wait for connections: {error}");
                 self.server.end(Ending::AtOnce);
                 return;
             }
@@ -204,7 +206,7 @@ impl Acceptor {
                 Ok(None) => return,
                 Err(error) if is_shortage(&error) => {
                     if !self.pausing {
-                        log!("cannot accept a connection, trying again shortly: {error}");
+                        limited!(WARN, "cannot accept a connection, trying again shortly", error = %error);
                     }
                     return self.pause(true);
                 }
@@ -235,6 +237,8 @@ impl Acceptor {
     fn hand_over(&mut self, mut stream: Stream, tls: Option<Arc<ServerConfig>>, links: &[Sender<Post>]) {
         if self.is_full() {
             self.server.acceptor.count_rejected();
+            let peer = Peer::of(&stream);
+            limited!(WARN, "connection refused: the limit of -c is reached", peer = %peer);
             if tls.is_none() {
                 // The connection ends even if the peer does not get the message.
                 let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
@@ -285,19 +289,19 @@ impl Acceptor {
     fn read_again(&self) {
         let server = &self.server;
         if server.tls.is_none() && server.auth.is_none() {
-            return log!("SIGHUP: there is nothing to be read again");
+            return info!("SIGHUP: there is nothing to be read again");
         }
         match server.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
             None => {}
-            Some(Ok(())) => log!("SIGHUP: certificates were read again"),
+            Some(Ok(())) => info!("SIGHUP: certificates were read again"),
             Some(Err(what)) => {
-                log!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
+                error!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
             }
         }
         match server.auth.as_ref().map(Auth::refresh) {
             None => {}
-            Some(Ok(())) => log!("SIGHUP: passwords were read again"),
-            Some(Err(what)) => log!("SIGHUP: the old passwords stay: {what}"),
+            Some(Ok(())) => info!("SIGHUP: passwords were read again"),
+            Some(Err(what)) => error!("SIGHUP: the old passwords stay: {what}"),
         }
     }
 
@@ -308,7 +312,7 @@ impl Acceptor {
                 Ok(Signal::SIGUSR2) => restart::begin(&self.server, false, None),
                 Ok(Signal::SIGHUP) => self.read_again(),
                 Ok(signal) => {
-                    log!("ending on {signal}");
+                    info!("ending on {signal}");
                     self.server.end(Ending::AtOnce);
                 }
                 Err(_) => {}

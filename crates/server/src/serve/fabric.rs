@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use micanite_chunks::Area;
-use micanite_control::log;
 use micanite_engine::{Cache, ChunkConfig, ChunkWrite};
 use micanite_fabric::IS_BUILT;
 use micanite_memory::{HUGE_PAGE_BYTES, Region};
@@ -13,6 +12,7 @@ use super::{Failure, process};
 use crate::configuration::{FabricCache, Settings};
 use crate::limits::{FABRIC_LEASE_NS, FABRIC_OPEN_TIMEOUT_MS};
 use crate::native::fabric::{FabricArea, FabricPort, FabricShared};
+use crate::telemetry::log::start;
 
 /// Pause between two attempts to open an endpoint.
 const RETRY: Duration = Duration::from_millis(50);
@@ -113,14 +113,16 @@ pub(super) fn warn(settings: &Settings) {
     };
     let provider = fabric.address.provider;
     if fabric.cache.is_some() {
-        log!(
+        start!(
+            INFO,
             "every client of --fabric can read all items in the cache area, whoever stored them: keys, \
              values and flags (docs/fabric.md)"
         );
     }
     if !provider.checks_access {
-        log!(
-            "warning: {} checks no access: every process that may open the server's memory can read and \
+        start!(
+            WARN,
+            "{} checks no access: every process that may open the server's memory can read and \
              write it (--fabric-trusted)",
             provider.name
         );
@@ -131,6 +133,6 @@ pub(super) fn warn(settings: &Settings) {
             None => "has no passwords (-Y FILE asks for them) and ",
             Some(_) => "",
         };
-        log!("warning: --fabric {open}does not encrypt: let a firewall decide who reaches it");
+        start!(WARN, "--fabric {open}does not encrypt: let a firewall decide who reaches it");
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use micanite_control::{answer, log};
+use micanite_control::answer;
 use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
@@ -19,6 +19,7 @@ use crate::configuration::Settings;
 use crate::control::restart::{Handover, Heirloom, monotonic_ns};
 use crate::native::Sockets;
 use crate::shared::Server;
+use crate::telemetry::log::{info, start};
 
 /// The number of the first descriptor that systemd passes.
 const FIRST: RawFd = 3;
@@ -127,7 +128,7 @@ impl Inheritance {
         let gap_ms = monotonic_ns().saturating_sub(began_ns) / 1_000_000;
         let items = server.shared.cache.stats().items_live;
         let text = format!("restarted in {gap_ms} ms, {items} items\n");
-        log!("{}", text.trim_end());
+        info!("{}", text.trim_end());
         if let Some(client) = &mut self.client {
             // The client may have gone.
             let _ = client.send(answer::text(&Ok(text)).as_bytes());
@@ -154,7 +155,8 @@ impl Inheritance {
     pub fn take_activated(&mut self, settings: &mut Settings) -> Vec<Listener> {
         if !self.activated.is_empty() {
             if !self.is_restart() {
-                log!(
+                start!(
+                    INFO,
                     "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to \
                      streams, but for the marks of -l (mtls: and the like)"
                 );

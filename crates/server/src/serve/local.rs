@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use micanite_control::{log, size};
+use micanite_control::size;
 use micanite_engine::Cache;
 use micanite_net::Listener;
 
@@ -10,6 +10,7 @@ use super::{Failure, process};
 use crate::configuration::{LocalSettings, Settings};
 use crate::control::local::LocalShared;
 use crate::limits::LOCAL_GREETINGS_MAX;
+use crate::telemetry::log::start;
 
 /// Makes the page of readers, if there may be some.
 pub(super) fn share(settings: &Settings, cache: &Cache, now_s: u32) -> Result<Option<LocalShared>, Failure> {
@@ -45,7 +46,7 @@ pub(super) fn note_memory(settings: &Settings, took: Duration) {
         let (bytes, ms) = (settings.memory_bytes, took.as_millis());
         let per_gib = took.as_secs_f64() * 1000.0 * (1u64 << 30) as f64 / bytes as f64;
         let memory = size::text(bytes);
-        log!("{memory} that readers map (--local) were made in {ms} ms, {per_gib:.0} ms per GiB");
+        start!(INFO, "{memory} that readers map (--local) were made in {ms} ms, {per_gib:.0} ms per GiB");
     }
 }
 
@@ -61,14 +62,16 @@ pub(super) fn warn(settings: &Settings) {
     let Some(local) = &settings.local else {
         return;
     };
-    log!(
+    start!(
+        INFO,
         "every reader of --local can see the whole memory: all keys, values and flags, those of deleted and \
          expired items until their space is used again, and the secret of the index (docs/local.md); watch \
          and recordings do not see its gets"
     );
     if local.mode & 0o007 != 0 && settings.auth.is_none() {
-        log!(
-            "warning: every user of this host may attach to --local: restrict --local-mode, or ask for \
+        start!(
+            WARN,
+            "every user of this host may attach to --local: restrict --local-mode, or ask for \
              passwords (-Y)"
         );
     }

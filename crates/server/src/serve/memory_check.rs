@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use micanite_control::{log, size};
+use micanite_control::size;
 
 use super::{EXIT_USAGE, Failure, report};
 use crate::configuration::Settings;
+use crate::telemetry::log::start;
 
 /// Memory of this machine, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,8 @@ fn compare(memory_bytes: usize, machine: Machine) -> Result<(), Failure> {
         return Err(Failure { code: EXIT_USAGE, text });
     }
     if memory_bytes > machine.available {
-        log!(
+        start!(
+            WARN,
             "-m asks for {wanted}, and this machine has {} available now: as it fills, the kernel will swap \
              or end processes; less with -m, or end others",
             size::text(machine.available)
@@ -64,7 +66,8 @@ fn warn_of_group(needed_bytes: usize) {
         return;
     };
     if needed_bytes > limit_bytes {
-        log!(
+        start!(
+            WARN,
             "this control group (container, service) allows {} of memory, and the server may take {}: the \
              kernel would end it; less with -m and -c, or allow more",
             size::text(limit_bytes),

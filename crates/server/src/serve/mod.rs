@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use micanite_control::cores;
-use micanite_control::log;
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
 use micanite_net::{Listener, Stream};
 use micanite_workload::recording::End;
@@ -37,6 +36,7 @@ use crate::native::NativeShared;
 use crate::native::fabric::FabricPort;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
+use crate::telemetry::log::{self, error, info, start};
 use acceptor::Acceptor;
 use inheritance::Inheritance;
 pub use memory_check::memory_limit_bytes;
@@ -75,10 +75,11 @@ impl From<UsageError> for Failure {
 
 /// Runs a server to its end, and says how it ended.
 pub fn serve(arguments: Arguments) -> ExitCode {
+    log::begin();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, text }) => {
-            log!("{text}");
+            start!(ERROR, "{text}");
             ExitCode::from(code)
         }
     }
@@ -90,6 +91,8 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     if print_config {
         return print(&settings);
     }
+    log::set_format(settings.log_format);
+    log::set_verbosity(settings.verbosity);
     process::postpone_signals();
     // While the working directory is the one that relative paths are meant in.
     let program = Program::current();
@@ -139,6 +142,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     acceptor.run(&threads);
     helpers.end();
     threads.join(&server);
+    log::end_limits();
     // There may be none.
     let _ = server.shared.recorder.stop(End::Server);
     let admin = admin.end();
@@ -150,7 +154,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     acceptor.remove_files();
     drop(pidfile);
-    log!("ended");
+    info!("ended");
     Ok(())
 }
 
@@ -261,7 +265,7 @@ struct OpenImage(Arc<Cache>);
 impl Drop for OpenImage {
     fn drop(&mut self) {
         if let Err(error) = self.0.close() {
-            log!("the image could not be completed, the next start will check it: {error}");
+            error!("the image could not be completed, the next start will check it: {error}");
         }
     }
 }
@@ -277,7 +281,7 @@ fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
         Ok(socket) => Ok(Some(socket)),
         Err(NoSocket::Unwanted) => Ok(None),
         Err(NoSocket::Without(reason)) => {
-            log!("no control socket: {reason}\n  {ADVICE}");
+            start!(WARN, "no control socket: {reason}\n  {ADVICE}");
             Ok(None)
         }
         Err(NoSocket::Refused(reason)) => {

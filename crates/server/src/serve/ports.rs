@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use micanite_control::log;
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use micanite_net::frames::{Local, Neighbours};
 use micanite_wire::native::PAYLOAD_BYTES_MIN;
@@ -13,6 +12,7 @@ use micanite_wire::native::PAYLOAD_BYTES_MIN;
 use super::{EXIT_USAGE, Failure};
 use crate::configuration::{NativeSettings, PortSettings, Settings};
 use crate::native::{NativeShared, QueueOfPort};
+use crate::telemetry::log::start;
 
 /// The queues of all workers, in their order, and what is for them.
 pub(super) type Queues = Vec<QueueOfPort>;
@@ -99,7 +99,7 @@ fn fit_payload(native: &mut NativeSettings, ports: &[Bypass]) -> Result<(), Fail
             });
         }
         if most < wanted {
-            log!("datagrams have at most {most} bytes instead of {wanted}: the MTU of {name}");
+            start!(WARN, "datagrams have at most {most} bytes instead of {wanted}: the MTU of {name}");
             native.payload_bytes = most;
         }
     }
@@ -137,8 +137,9 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
         // Not as /sys shows them: that may be of another network namespace.
         let queues = port.receive_queues;
         if queues > workers.len() {
-            log!(
-                "warning: {interface} has {queues} receive queues, and {} of them are served: datagrams \
+            start!(
+                WARN,
+                "{interface} has {queues} receive queues, and {} of them are served: datagrams \
                  that come to another one are lost (filter_no_socket in `stats native`); see docs/nic.md, \
                  or run with -t {queues}",
                 workers.len()
@@ -153,7 +154,8 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
                 true => String::new(),
                 false => format!(" --cpus {}", cpus.join(",")),
             };
-            log!(
+            start!(
+                INFO,
                 "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --xdp \
                  --native {first} --cores {count}{cpus} --apply`, once, before the server starts"
             );

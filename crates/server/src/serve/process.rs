@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read;
 
-use micanite_control::log;
 use micanite_engine::Layout;
 use micanite_memory::folder::{Folder, Placed};
 use nix::sys::mman::{MlockAllFlags, mlockall};
@@ -14,6 +13,7 @@ use nix::unistd::{Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initg
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
 use crate::limits::LOCAL_GREETINGS_MAX;
+use crate::telemetry::log::start;
 
 /// Descriptors beside those of connections: listeners, pollers, wakers, files.
 const OTHER_FILES: u64 = 64;
@@ -42,7 +42,8 @@ pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
     }
     let connections = got.saturating_sub(others).max(1);
     if connections < settings.connections_max as u64 {
-        log!(
+        start!(
+            WARN,
             "only {hard} open files are allowed (ulimit -n): at most {connections} connections instead of {}",
             settings.connections_max
         );
@@ -75,16 +76,16 @@ pub(super) fn lock_and_core(settings: &Settings) {
         && let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE)
         && let Err(error) = setrlimit(Resource::RLIMIT_CORE, hard, hard)
     {
-        log!("core files are not allowed (-r): {error}");
+        start!(WARN, "core files are not allowed (-r): {error}");
     }
     if settings.switches.lock_memory
         && let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
     {
-        log!("memory cannot be locked (-k), see ulimit -l: {error}");
+        start!(WARN, "memory cannot be locked (-k), see ulimit -l: {error}");
     }
-    if settings.verbosity > 0 && !settings.switches.without_effect.is_empty() {
+    if !settings.switches.without_effect.is_empty() {
         let letters = settings.switches.without_effect.join(" ");
-        log!("accepted without effect: {letters}");
+        start!(DEBUG, "accepted without effect: {letters}");
     }
 }
 
@@ -125,7 +126,7 @@ pub(super) fn become_user(settings: &Settings) -> Result<bool, Failure> {
         return Ok(true);
     }
     let Some(name) = &settings.user else {
-        log!("running as root; -u NAME lets it become another user");
+        start!(INFO, "running as root; -u NAME lets it become another user");
         return Ok(true);
     };
     let user = match User::from_name(name) {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use micanite_control::{Balance, log, size};
+use micanite_control::{Balance, size};
 use micanite_engine::{ImageState, Layout, Semantics};
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
@@ -21,6 +21,7 @@ use crate::shared::Server;
 use crate::telemetry::admin::feed_bytes;
 use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
+use crate::telemetry::log::start;
 use crate::telemetry::record::Recorder;
 use crate::telemetry::stats::{ConnectionTable, Prefixes};
 use crate::udp::UdpPort;
@@ -124,7 +125,7 @@ pub(super) fn print(
     control: Option<&ControlThread>,
     admin: Option<(SocketAddr, bool)>,
 ) {
-    log!("version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    start!(INFO, "version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     for (name, text) in [
         ("listening", addresses(server, acceptor)),
         ("workers", workers(&server.settings, cpus)),
@@ -133,44 +134,45 @@ pub(super) fn print(
         ("beside", beside(&server.settings)),
         ("control", control_text(control)),
     ] {
-        log!("  {name:<10} {text}");
+        start!(INFO, about = name, "{text}");
     }
     let native = server.shared.native.as_ref();
     let texts = native.map_or(Vec::new(), |native| ports::texts(native, &server.settings));
     for text in texts {
-        log!("  {:<10} {text}", "port");
+        start!(INFO, about = "port", "{text}");
     }
     if let (Some(native), Some(NativeSettings { interfaces, .. })) = (native, &server.settings.native) {
         for its in interfaces {
-            log!("  {:<10} {}", "interface", interface(native, its));
+            start!(INFO, about = "interface", "{}", interface(native, its));
         }
     }
     if let Some(state) = &server.kernel_get {
-        log!("  {:<10} {}", "kernel get", state.text());
+        start!(INFO, about = "kernel get", "{}", state.text());
     }
     if let Some((address, is_encrypted)) = admin {
         let scheme = if is_encrypted { "https" } else { "http" };
-        log!("  {:<10} {scheme}://{address}/", "admin");
+        start!(INFO, about = "admin", "{scheme}://{address}/");
         if !address.ip().is_loopback() {
-            log!(
-                "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin \
+            start!(
+                WARN,
+                "whoever reaches {address} can read metrics, configuration and hot keys: --admin \
                  has no authentication, so let a firewall decide who that is"
             );
         }
     }
     if let Some(text) = fabric::text(&server.settings) {
-        log!("  {:<10} {text}", "fabric");
+        start!(INFO, about = "fabric", "{text}");
     }
     if let Some(local) = &server.settings.local {
-        log!("  {:<10} {}", "local", local::text(local));
+        start!(INFO, about = "local", "{}", local::text(local));
     }
     if let Some(text) = server.numa.line() {
-        log!("  {:<10} {text}", "numa");
+        start!(INFO, about = "numa", "{text}");
     }
     if let Some(text) = server.numa.warning() {
-        log!("warning: {text}");
+        start!(WARN, "{text}");
     } else if let Some(reason) = server.numa.reason().filter(|_| server.numa.nodes() > 1) {
-        log!("  {:<10} because {reason}", "");
+        start!(INFO, about = "", "because {reason}");
     }
     warnings::of_listeners(server);
     local::warn(&server.settings);
@@ -179,7 +181,7 @@ pub(super) fn print(
         ports::warn(native, &server.settings, cpus);
     }
     warnings::of_workers(server);
-    log!("ready");
+    start!(INFO, "ready");
 }
 
 /// An interface with the ports of its workers.

@@ -5,10 +5,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-use micanite_control::log;
-
 use crate::control::restart::monotonic_ns;
 use crate::shared::{Ending, Server};
+use crate::telemetry::log::start;
 
 /// Sends the messages. Without a supervisor it does nothing.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ impl Supervisor {
         let socket = variable("NOTIFY_SOCKET").and_then(|name| match open(&name) {
             Ok(socket) => Some(socket),
             Err(error) => {
-                log!("the supervisor cannot be told anything: NOTIFY_SOCKET {name}: {error}");
+                start!(WARN, "the supervisor cannot be told anything: NOTIFY_SOCKET {name}: {error}");
                 None
             }
         });

@@ -7,7 +7,6 @@ use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
 use micanite_control::cores;
-use micanite_control::log;
 use micanite_net::{Poller, Streams, Uring, Waker};
 
 use super::ports::Queues;
@@ -15,6 +14,7 @@ use crate::native::fabric::FabricPort;
 use crate::native::{NativePort, Sockets, rings};
 use crate::shared::clock::Clock;
 use crate::shared::{Ending, Server};
+use crate::telemetry::log::{error, warn};
 use crate::udp::{UdpPort, UdpSockets};
 use crate::worker::{Post, Worker};
 
@@ -182,18 +182,18 @@ fn work(start: Start, poller: Poller, cpu: Option<usize>) {
     if let Some(cpu) = cpu
         && !cores::pin(cpu)
     {
-        log!("worker {number} could not be pinned to CPU {cpu}");
+        warn!("worker {number} could not be pinned to CPU {cpu}");
     }
     let ended = match start.this.1.settings.io.is_uring().then(Uring::new) {
         Some(Ok(uring)) => start.serve(uring),
         Some(Err(error)) => {
-            log!("worker {number} serves by epoll, there is no further io_uring: {error}");
+            warn!("worker {number} serves by epoll, there is no further io_uring: {error}");
             start.serve(poller)
         }
         None => start.serve(poller),
     };
     if let Err(error) = ended {
-        log!("worker {number} cannot go on: {error}");
+        error!("worker {number} cannot go on: {error}");
     }
 }
 

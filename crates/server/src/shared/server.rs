@@ -17,6 +17,7 @@ use crate::control::restart::Restart;
 use crate::native::NativeShared;
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
+use crate::telemetry::log;
 use crate::telemetry::stats::Totals;
 
 /// A server: the state of its workers, and what control needs beside it. Workers touch the latter
@@ -171,7 +172,9 @@ impl Server {
 
     /// Changes the verbosity.
     pub fn set_verbosity(&self, level: u32) {
-        self.verbosity.store(level.min(3) as u8, Ordering::Relaxed);
+        let level = level.min(3) as u8;
+        self.verbosity.store(level, Ordering::Relaxed);
+        log::set_verbosity(level);
     }
 
     /// Returns the first TCP port of the listeners, 0 if there is none.

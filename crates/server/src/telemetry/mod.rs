@@ -8,6 +8,7 @@
 //! | [`loads`], [`costs`] | requests by worker and partition, and what they take |
 //! | [`peer`], `outcome` | peers, requests and outcomes as the others tell them apart |
 //! | [`hot`] | the keys that are asked for most |
+//! | `log` | events on standard error: text or JSON, limits of what a client can provoke |
 //! | `watch` | lines about requests, evictions and connections |
 //! | [`record`] | requests of sampled keys, written to a file |
 
@@ -16,6 +17,7 @@ pub mod costs;
 pub mod hot;
 pub mod latency;
 pub mod loads;
+pub(crate) mod log;
 mod outcome;
 pub mod peer;
 pub mod record;

@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use micanite_control::cores;
-use micanite_control::log;
 use micanite_net::{Interest, Streams};
 
 use crate::connection::{Buffers, Next, Turn};
@@ -343,9 +342,6 @@ impl<P: Streams> Worker<P> {
             self.note_departure(token, "normal");
             slot.connection.release(&mut self.buffers);
             self.counters().connections_closed.add(1);
-            if self.server.verbosity() > 0 {
-                log!("worker {}: connection {token} closed", self.number);
-            }
         }
     }
 

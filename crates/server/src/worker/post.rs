@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use micanite_control::log;
 use micanite_engine::TooManyNamespaces;
 use micanite_net::tls::ServerConfig;
 use micanite_net::{Interest, Stream, Streams};
@@ -90,9 +89,6 @@ impl<P: Streams> Worker<P> {
             opened_ms: now_ms,
         });
         self.note_arrival(token, &endpoints, now_ms);
-        if self.server.verbosity() > 0 {
-            log!("worker {}: connection {token} opened", self.number);
-        }
         let Some(slot) = self.slots.get_mut(token) else {
             return;
         };

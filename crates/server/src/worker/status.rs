@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use micanite_net::{ByteStream, Interest, Stream, Streams};
-use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
+use nix::sys::socket::{SockaddrStorage, getsockname};
 
 use super::Worker;
 use super::slots::Token;
 use crate::connection::Connection;
 use crate::session::Awaits;
 use crate::shared::clock::seconds;
-use crate::telemetry::peer::Peer;
+use crate::telemetry::log::limited;
+use crate::telemetry::peer::{Peer, address};
 use crate::telemetry::stats::ConnectionState;
 
 /// The two ends of a connection.
@@ -25,16 +26,9 @@ impl Endpoints {
     /// Asks the kernel for the ends of a stream.
     pub fn of(stream: &Stream) -> Self {
         let descriptor = stream.as_fd().as_raw_fd();
-        let peer = getpeername::<SockaddrStorage>(descriptor).ok();
         let own = getsockname::<SockaddrStorage>(descriptor).ok();
-        let peer = peer.as_ref().and_then(address);
-        Self { descriptor, peer: peer.map_or(Peer::Local, Peer::Tcp), own: own.as_ref().and_then(address) }
+        Self { descriptor, peer: Peer::of(stream), own: own.as_ref().and_then(address) }
     }
-}
-
-fn address(of: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = of.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
-    v4.or_else(|| of.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
 }
 
 /// Returns the state of a connection, as `stats conns` names it.
@@ -58,6 +52,8 @@ impl<P: Streams> Worker<P> {
         let table = &self.server.shared.connection_table;
         table.insert(place, endpoints.descriptor, ends, seconds(now_ms));
         self.server.shared.watch.connected(endpoints.peer, endpoints.descriptor);
+        let (worker, peer) = (self.number, endpoints.peer);
+        limited!(DEBUG, "connection opened", worker, connection = %token, peer = %peer);
     }
 
     /// Notes that a connection has gone, if it was still there.
@@ -65,6 +61,8 @@ impl<P: Streams> Worker<P> {
         let table = &self.server.shared.connection_table;
         if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
             self.server.shared.watch.disconnected(peer, reason, descriptor);
+            let worker = self.number;
+            limited!(DEBUG, "connection closed", worker, connection = %token, peer = %peer, reason);
         }
     }
 

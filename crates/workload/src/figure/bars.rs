@@ -3,7 +3,9 @@
 use super::Kind;
 use super::axis::Axis;
 use super::canvas::{Canvas, LINE, WIDTH, width};
+use super::looks::Look;
 use super::number::short;
+use super::whiskers::{self, Room};
 
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,11 +61,29 @@ const LABEL_WIDTH_MAX: f64 = 280.0;
 const NUMBER_WIDTH: f64 = 64.0;
 
 impl BarChart {
+    /// Describes the whiskers, if there are any: each value is of so many rounds.
+    pub fn caption(&self, rounds: Option<u32>) -> Option<String> {
+        if self.arrangement == Arrangement::Stacked {
+            return None;
+        }
+        let ends: Vec<_> = self.bars().map(|bar| (bar.low, bar.high)).collect();
+        whiskers::caption(&self.x, self.room(), &ends, rounds)
+    }
+
+    fn bars(&self) -> impl Iterator<Item = Bar> {
+        self.series.iter().flat_map(|series| series.bars.iter().copied().flatten())
+    }
+
+    fn room(&self) -> Room {
+        Room::of(&self.x, self.bars().map(|bar| bar.value))
+    }
+
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);
         let names: Vec<_> = self.series.iter().map(|series| (series.name.as_str(), series.kind)).collect();
-        let top = canvas.legend(&names, false, below_title) + 4.0;
+        let (below_legend, looks) = canvas.legend(&names, false, below_title);
+        let top = below_legend + 4.0;
         let longest = self.groups.iter().map(|name| width(name)).fold(20.0, f64::max);
         let left = 18.0 + longest.min(LABEL_WIDTH_MAX);
         let right = WIDTH - NUMBER_WIDTH;
@@ -80,7 +100,7 @@ impl BarChart {
             let y = top + group as f64 * group_height + GROUP_GAP / 2.0;
             let middle = y + (group_height - GROUP_GAP) / 2.0 + 5.0;
             canvas.text((left - 8.0, middle), "end", &shortened(name));
-            self.draw_group(&mut canvas, group, y, &to_x);
+            self.draw_group(&mut canvas, group, (y, &looks), &to_x);
         }
         if let Some(value) = self.reference {
             canvas.line("mf-one", (to_x(value), top), (to_x(value), bottom));
@@ -100,19 +120,28 @@ impl BarChart {
 
     /// Every value that has to have a place.
     fn ends(&self) -> impl Iterator<Item = f64> {
-        let values = |group: usize| {
+        let room = self.room();
+        let values = move |group: usize| {
             let bars = self.series.iter().filter_map(move |series| series.bars.get(group).copied().flatten());
             match self.arrangement {
                 Arrangement::Stacked => vec![bars.map(|bar| bar.value).sum()],
-                Arrangement::Beside => bars.flat_map(|bar| [bar.value, bar.low, bar.high]).collect(),
+                Arrangement::Beside => {
+                    bars.flat_map(|bar| [bar.value, room.clip(bar.low), room.clip(bar.high)]).collect()
+                }
             }
         };
         (0..self.groups.len()).flat_map(values).chain(self.reference)
     }
 
-    fn draw_group(&self, canvas: &mut Canvas, group: usize, top: f64, to_x: &dyn Fn(f64) -> f64) {
+    fn draw_group(
+        &self,
+        canvas: &mut Canvas,
+        group: usize,
+        (top, looks): (f64, &[Look]),
+        to_x: &dyn Fn(f64) -> f64,
+    ) {
         let (mut from, mut row, mut end) = (0.0, 0.0, 0.0);
-        for (number, series) in self.series.iter().enumerate() {
+        for (series, look) in self.series.iter().zip(looks) {
             let y = top + row * BAR_HEIGHT;
             if self.arrangement == Arrangement::Beside {
                 (from, row) = (0.0, row + 1.0);
@@ -121,7 +150,7 @@ impl BarChart {
                 continue;
             };
             let (x, to) = (to_x(from), to_x(from + bar.value));
-            canvas.bar(number, series.kind, (x, y + 1.0), ((to - x).max(0.5), BAR_HEIGHT - 3.0));
+            canvas.bar(*look, series.kind, (x, y + 1.0), ((to - x).max(0.5), BAR_HEIGHT - 3.0));
             end = to;
             if self.arrangement == Arrangement::Stacked {
                 from += bar.value;

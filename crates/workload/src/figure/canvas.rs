@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use super::Kind;
+use super::looks::{Look, looks};
 
 /// Width of every figure, in its own units.
 pub(crate) const WIDTH: f64 = 720.0;
 /// Height of a line of text.
 pub(crate) const LINE: f64 = 18.0;
-/// Series that have a colour of their own.
-const COLOURS: usize = 8;
 /// Dashes of the lines of series, in turn.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
@@ -21,11 +20,13 @@ const STYLE: &str = "<style>\
 .mf-one{stroke:#1b1b1b;stroke-dasharray:5 4}\
 .mf-0{color:#0072b2}.mf-1{color:#d55e00}.mf-2{color:#009e73}.mf-3{color:#cc79a7}\
 .mf-4{color:#b87d00}.mf-5{color:#3a93cc}.mf-6{color:#6b6b6b}.mf-7{color:#7a3e9d}\
+.mf-8{color:#8a5a2b}.mf-9{color:#00838f}.mf-10{color:#ad1457}.mf-11{color:#6b7a00}\
 @media(prefers-color-scheme:dark){\
 .mf-ground{fill:#16181c}.mf-ink{fill:#ececec}.mf-grid{stroke:#3a3d43}.mf-axis{stroke:#9a9a9a}\
 .mf-one{stroke:#ececec}\
 .mf-0{color:#4da6e0}.mf-1{color:#f08a3c}.mf-2{color:#2cc295}.mf-3{color:#e0a0c4}\
-.mf-4{color:#f2b93b}.mf-5{color:#8fd0f5}.mf-6{color:#b0b0b0}.mf-7{color:#c39be0}}\
+.mf-4{color:#f2b93b}.mf-5{color:#8fd0f5}.mf-6{color:#b0b0b0}.mf-7{color:#c39be0}\
+.mf-8{color:#c99a6b}.mf-9{color:#4dd0e1}.mf-10{color:#f06fa4}.mf-11{color:#c3d24a}}\
 </style>";
 
 /// A figure under way.
@@ -91,34 +92,36 @@ impl Canvas {
         let _ = writeln!(self.body, "{element}");
     }
 
-    /// Names of series in rows, from `y` on; returns where the next row would be.
-    pub fn legend(&mut self, names: &[(&str, Kind)], is_line: bool, mut y: f64) -> f64 {
+    /// Names of series in rows, from `y` on; returns where the next row would be, and how each is drawn.
+    pub fn legend(&mut self, names: &[(&str, Kind)], is_line: bool, mut y: f64) -> (f64, Vec<Look>) {
+        let series: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+        let looks = looks(&series, is_line);
         if names.len() < 2 && names.iter().all(|(name, _)| name.is_empty()) {
-            return y;
+            return (y, looks);
         }
         let mut x = 12.0;
-        for (at, (name, kind)) in names.iter().enumerate() {
+        for ((name, kind), look) in names.iter().zip(&looks) {
             let width = 42.0 + width(name);
             if x > 12.0 && x + width > WIDTH - 12.0 {
                 (x, y) = (12.0, y + LINE + 2.0);
             }
             if is_line {
-                self.stroke(at, *kind, &format!("M{x:.1} {:.1}h24", y - 5.0));
-                self.mark(at, *kind, (x + 12.0, y - 5.0));
+                self.stroke(*look, *kind, &format!("M{x:.1} {:.1}h24", y - 5.0));
+                self.mark(*look, *kind, (x + 12.0, y - 5.0));
             } else {
-                self.bar(at, *kind, (x, y - 12.0), (24.0, 12.0));
+                self.bar(*look, *kind, (x, y - 12.0), (24.0, 12.0));
             }
             self.text((x + 30.0, y), "start", name);
             x += width;
         }
-        y + LINE
+        (y + LINE, looks)
     }
 
-    pub fn stroke(&mut self, series: usize, kind: Kind, path: &str) {
-        let colour = series % COLOURS;
+    pub fn stroke(&mut self, look: Look, kind: Kind, path: &str) {
+        let Look { colour, shape } = look;
         let dash = match kind {
             Kind::Published => "1 5",
-            Kind::Measured | Kind::Scattered => DASHES[(series / 2) % DASHES.len()],
+            Kind::Measured | Kind::Scattered => DASHES[(shape / 2) % DASHES.len()],
         };
         self.push(&format!(
             "<path class=\"mf-{colour}\" d=\"{path}\" fill=\"none\" stroke=\"currentColor\" \
@@ -127,20 +130,20 @@ impl Canvas {
     }
 
     /// A mark of a series: its shape tells it apart, too.
-    pub fn mark(&mut self, series: usize, kind: Kind, (x, y): (f64, f64)) {
-        let colour = series % COLOURS;
+    pub fn mark(&mut self, look: Look, kind: Kind, (x, y): (f64, f64)) {
+        let Look { colour, shape } = look;
         let fill = if kind == Kind::Published { "none" } else { "currentColor" };
-        let shape = match series % 4 {
+        let form = match shape % 4 {
             0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\""),
             1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"", x - 3.5, y - 3.5),
             2 => format!("<path d=\"M{x:.1} {:.1}l4.5 8h-9z\"", y - 5.0),
             _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"", y - 5.0),
         };
-        self.push(&format!("{shape} class=\"mf-{colour}\" fill=\"{fill}\" stroke=\"currentColor\"/>"));
+        self.push(&format!("{form} class=\"mf-{colour}\" fill=\"{fill}\" stroke=\"currentColor\"/>"));
     }
 
-    pub fn bar(&mut self, series: usize, kind: Kind, (x, y): (f64, f64), (width, height): (f64, f64)) {
-        let colour = series % COLOURS;
+    pub fn bar(&mut self, look: Look, kind: Kind, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        let colour = look.colour;
         let style = match kind {
             Kind::Measured | Kind::Scattered => "fill=\"currentColor\"",
             Kind::Published => "fill=\"none\" stroke=\"currentColor\" stroke-dasharray=\"3 2\"",

@@ -3,6 +3,8 @@
 use super::Kind;
 use super::axis::Axis;
 use super::canvas::{Canvas, LINE, WIDTH};
+use super::looks::Look;
+use super::whiskers::{self, Room};
 
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,15 +51,32 @@ const PLOT_HEIGHT: f64 = 320.0;
 const MARKS_MAX: usize = 40;
 
 impl LineChart {
+    /// Describes the whiskers, if there are any: each value is of so many rounds.
+    pub fn caption(&self, rounds: Option<u32>) -> Option<String> {
+        let ends: Vec<_> = self.points().map(|point| (point.low, point.high)).collect();
+        whiskers::caption(&self.y, self.room(), &ends, rounds)
+    }
+
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.lines.iter().flat_map(|line| &line.points)
+    }
+
+    fn room(&self) -> Room {
+        Room::of(&self.y, self.points().map(|point| point.y))
+    }
+
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);
         let names: Vec<_> = self.lines.iter().map(|line| (line.name.as_str(), line.kind)).collect();
-        let top = canvas.legend(&names, true, below_title) + 4.0;
+        let (below_legend, looks) = canvas.legend(&names, true, below_title);
+        let top = below_legend + 4.0;
         let bottom = top + PLOT_HEIGHT;
-        let shown = || self.lines.iter().flat_map(|line| &line.points);
+        let shown = || self.points();
         let x = self.x.range(shown().map(|point| point.x));
-        let y = self.y.range(shown().flat_map(|point| [point.y, point.low, point.high]));
+        let room = self.room();
+        let ends = |point: &Point| [point.y, room.clip(point.low), room.clip(point.high)];
+        let y = self.y.range(shown().flat_map(ends));
         for (place, text) in x.labelled() {
             let at = LEFT + (RIGHT - LEFT) * place;
             canvas.line("mf-grid", (at, top), (at, bottom));
@@ -74,8 +93,8 @@ impl LineChart {
         canvas.upright((20.0, (top + bottom) / 2.0), &self.y.label);
         let to_x = |value: f64| LEFT + (RIGHT - LEFT) * x.place(value);
         let to_y = |value: f64| bottom - PLOT_HEIGHT * y.place(value);
-        for (series, line) in self.lines.iter().enumerate() {
-            self.draw(&mut canvas, series, line, (&to_x, &to_y));
+        for (look, line) in looks.into_iter().zip(&self.lines) {
+            self.draw(&mut canvas, look, line, (&to_x, &to_y));
         }
         canvas.finish(&self.title, &self.summary(), bottom + 3.0 * LINE)
     }
@@ -83,7 +102,7 @@ impl LineChart {
     fn draw(
         &self,
         canvas: &mut Canvas,
-        series: usize,
+        look: Look,
         line: &Line,
         (to_x, to_y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
     ) {
@@ -98,16 +117,16 @@ impl LineChart {
             })
             .collect();
         if !path.is_empty() && line.kind != Kind::Scattered {
-            canvas.stroke(series, line.kind, &path.join(""));
+            canvas.stroke(look, line.kind, &path.join(""));
         }
         for point in &points {
             let x = to_x(point.x);
             if point.low < point.high {
                 let (low, high) = (to_y(point.low), to_y(point.high));
-                canvas.stroke(series, Kind::Measured, &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"));
+                canvas.stroke(look, Kind::Measured, &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"));
             }
             if points.len() <= MARKS_MAX || line.kind == Kind::Scattered {
-                canvas.mark(series, line.kind, (x, to_y(point.y)));
+                canvas.mark(look, line.kind, (x, to_y(point.y)));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Each figure follows the reader's preference for light or dark, tells series apart by colour
 //! (Okabe and Ito's, which colour-blind readers can tell apart, too), by dashes and by marks, and
-//! says units on its axes. Published figures look different from measured ones.
+//! says units on its axes. A system has one colour in all figures (`looks.rs`). Published figures look different from measured ones.
 //!
 //! ```
 //! use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
@@ -24,12 +24,15 @@ mod axis;
 mod bars;
 mod canvas;
 mod lines;
+mod looks;
 mod number;
 mod text;
+mod whiskers;
 
 pub use axis::Axis;
 pub use bars::{Arrangement, Bar, BarChart, Series};
 pub use lines::{Line, LineChart, Point};
+pub use looks::colour_of_system;
 pub use number::{grouped, short};
 pub use text::{aligned, csv_field};
 

@@ -1,7 +1,16 @@
+use std::collections::HashMap;
 use std::path::Path;
+
+use micanite_workload::figure::colour_of_system;
 
 use super::*;
 use crate::report::testing::{evidence, measured, ran, section};
+
+/// Returns `testdata/report.json`: one run of every section, with as few records as its figures need.
+fn recorded() -> Evidence {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report.json");
+    Evidence::read(&path).unwrap()
+}
 
 #[test]
 fn a_document_is_markdown_with_figures() {
@@ -20,11 +29,9 @@ fn a_document_is_markdown_with_figures() {
     assert_eq!(document.figures.len(), 1);
 }
 
-/// Draws `testdata/report.json`: one run of every section, with as few records as its figures need.
 #[test]
 fn every_section_is_drawn() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report.json");
-    let evidence = Evidence::read(&path).unwrap();
+    let evidence = recorded();
     let known = crate::report::sections::all().unwrap();
     let document = document(&evidence, &known);
     for section in &known {
@@ -53,4 +60,83 @@ fn the_figures_in_the_tree_are_those_of_the_document() {
     named.sort_unstable();
     files.sort_unstable();
     assert_eq!(named, files);
+}
+
+/// Returns the names in the legend of a figure, each with the class of its colour.
+fn legend(svg: &str) -> Vec<(String, String)> {
+    let lines: Vec<&str> = svg.lines().collect();
+    let entry = |pair: &[&str]| {
+        let name = pair[1].split_once("text-anchor=\"start\">")?.1.split_once('<')?.0;
+        let colour = pair[0].split_once("class=\"mf-")?.1.split_once('"')?.0;
+        Some((name.to_owned(), colour.to_owned()))
+    };
+    lines.windows(2).filter_map(entry).filter(|(name, _)| colour_of_system(name).is_some()).collect()
+}
+
+/// A system has the same colour in all figures of the report, and keeps it when any other series is left out.
+#[test]
+fn a_system_has_one_colour_in_all_figures() {
+    let (evidence, known) = (recorded(), crate::report::sections::all().unwrap());
+    let mut colours: HashMap<String, String> = HashMap::new();
+    let mut check = |svg: &str| {
+        for (name, colour) in legend(svg) {
+            let before = colours.entry(name.clone()).or_insert_with(|| colour.clone());
+            assert_eq!(*before, colour, "{name}");
+        }
+    };
+    for shown in shown::all(&evidence, &known) {
+        for exhibit in shown.exhibits {
+            match exhibit {
+                Exhibit::Lines(chart) => {
+                    check(&chart.svg());
+                    for without in 0..chart.lines.len() {
+                        let mut fewer = chart.clone();
+                        fewer.lines.remove(without);
+                        // Lines of one system share its colour; each has the next marks and dashes.
+                        check(&fewer.svg());
+                    }
+                }
+                Exhibit::Bars(chart) => {
+                    check(&chart.svg());
+                    let systems = chart.series.iter().map(|series| colour_of_system(&series.name));
+                    let systems: Vec<_> = systems.collect();
+                    for without in 0..chart.series.len() {
+                        // Of two bars of one system the second has another colour while the first is there.
+                        let is_only =
+                            |at: &usize| systems.iter().filter(|of| **of == systems[*at]).count() == 1;
+                        if (0..systems.len()).filter(|at| systems[*at].is_some()).all(|at| is_only(&at)) {
+                            let mut fewer = chart.clone();
+                            fewer.series.remove(without);
+                            check(&fewer.svg());
+                        }
+                    }
+                }
+                Exhibit::Table(_) | Exhibit::Note(_) | Exhibit::Headline(_) => {}
+            }
+        }
+    }
+    let of = |name: &str| colours.iter().find(|(known, _)| known.starts_with(name)).map(|(_, colour)| colour);
+    for (one, other) in [("memcached", "micanite native"), ("memcached", "Redis"), ("MICA", "memcached")] {
+        assert!(of(one).is_some() && of(one) != of(other), "{one} {other}: {colours:?}");
+    }
+}
+
+/// Each figure with whiskers has a caption that says of how many rounds they are.
+#[test]
+fn whiskers_are_explained() {
+    let (evidence, known) = (recorded(), crate::report::sections::all().unwrap());
+    let text = document(&evidence, &known).text;
+    assert!(text.contains("Whiskers: least and greatest of "), "{text}");
+    for shown in shown::all(&evidence, &known) {
+        for exhibit in &shown.exhibits {
+            let (caption, has_spread) = match exhibit {
+                Exhibit::Lines(chart) => {
+                    let points = chart.lines.iter().flat_map(|line| &line.points);
+                    (chart.caption(shown.rounds()), points.into_iter().any(|point| point.low < point.high))
+                }
+                _ => continue,
+            };
+            assert_eq!(caption.is_some(), has_spread, "{}", shown.section.id);
+        }
+    }
 }

@@ -13,9 +13,9 @@ const ROWS_SHOWN_MAX: usize = 120;
 pub(super) fn section(shown: &Shown<'_>) -> String {
     let section = shown.section;
     let (id, title) = (section.id, escape(&section.text.title));
-    let mut number = 0;
+    let (mut number, rounds) = (0, shown.rounds());
     let exhibits: String =
-        shown.exhibits.iter().map(|exhibit| self::exhibit(id, exhibit, &mut number)).collect();
+        shown.exhibits.iter().map(|exhibit| self::exhibit((id, rounds), exhibit, &mut number)).collect();
     format!(
         "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n<p \
          class=\"question\">{}</p>\n{}{exhibits}{}{}</section>\n",
@@ -32,10 +32,16 @@ fn troubles(shown: &Shown<'_>) -> String {
     all.collect()
 }
 
-fn exhibit(id: &str, exhibit: &Exhibit, number: &mut usize) -> String {
+fn exhibit((id, rounds): (&str, Option<u32>), exhibit: &Exhibit, number: &mut usize) -> String {
     match exhibit {
-        Exhibit::Lines(chart) => figure(id, exhibit, &chart.title, &chart.svg(), number),
-        Exhibit::Bars(chart) => figure(id, exhibit, &chart.title, &chart.svg(), number),
+        Exhibit::Lines(chart) => {
+            let caption = chart.caption(rounds);
+            figure(id, exhibit, (&chart.title, &chart.svg(), caption), number)
+        }
+        Exhibit::Bars(chart) => {
+            let caption = chart.caption(rounds);
+            figure(id, exhibit, (&chart.title, &chart.svg(), caption), number)
+        }
         Exhibit::Table(rows) => {
             *number += 1;
             format!(
@@ -49,12 +55,18 @@ fn exhibit(id: &str, exhibit: &Exhibit, number: &mut usize) -> String {
     }
 }
 
-fn figure(id: &str, exhibit: &Exhibit, title: &str, svg: &str, number: &mut usize) -> String {
+fn figure(
+    id: &str,
+    exhibit: &Exhibit,
+    (title, svg, caption): (&str, &str, Option<String>),
+    number: &mut usize,
+) -> String {
     *number += 1;
     let values = data::table(exhibit).unwrap_or_default();
     format!(
-        "<figure class=\"exhibit\">\n{}<figcaption class=\"data\">{}{}</figcaption>\n</figure>\n",
+        "<figure class=\"exhibit\">\n{}<figcaption class=\"data\">{}{}{}</figcaption>\n</figure>\n",
         scrolling(title, svg),
+        caption.map_or_else(String::new, |text| format!("<p>{}</p>\n", escape(&text))),
         csv_link(id, &values, *number),
         details(&values),
     )

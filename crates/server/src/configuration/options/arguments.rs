@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use micanite_control::log;
-
 use super::{CONFIGURATION, Options, Origin, UNSAID, did_you_mean};
 use crate::configuration::UsageError;
+use crate::telemetry::log::start;
 
 /// Beginning of the variables of options.
 const PREFIX: &str = "MICANITE_";
@@ -55,7 +54,7 @@ impl Arguments {
 /// Warns of variables of the environment that look like options and are none, which would have no effect.
 fn warn_of_unknown_variables(names: impl Iterator<Item = String>) {
     for text in names.filter_map(|name| unknown_variable(&name)) {
-        log!("{text}");
+        start!(WARN, "{text}");
     }
 }
 

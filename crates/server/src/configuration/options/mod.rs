@@ -183,8 +183,10 @@ options! {
         no_prefetch = FLAG.hidden();
     }
     ("Control and observability", "") {
-        /// Log connections as they open and close; -vv and -vvv log the same today
+        /// Log connections as they open and close; -vv: all of them, not 60 a minute
         verbose = of(Kind::Count, "").letter('v').default("0").common();
+        /// Form of the lines on standard error: text, or json, an object in each line
+        log_format = of(Kind::Choice(&["text", "json"]), "FORM").default("text");
         /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address, with a
         /// port or 9311 (0: off, -1: a free port)
         admin = of(Kind::Any, "ADDRESS").default("0").common();

@@ -6,13 +6,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use micanite_control::{Balance, log};
+use micanite_control::Balance;
 use micanite_engine::Route;
 
 use super::{Balancer, Change, Period, costs};
 use crate::control::numa::Follow;
 use crate::shared::Server;
 use crate::telemetry::costs::Samples;
+use crate::telemetry::log::debug;
 
 /// Interval between two measurements of loads.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -115,11 +116,9 @@ fn apply(server: &Server, change: Change, before: Route) {
         return; // It was decided on routes that are there.
     };
     server.balance.count_change();
-    if server.verbosity() > 0 {
-        let (mode, owner) = (route.access.name(), route.owner);
-        log!("balance: partition {partition} is {mode} now, of worker {owner}");
-        if let Follow::Stays(_) = follow {
-            log!("balance: {}", follow.text(partition).trim_end());
-        }
+    let (mode, owner) = (route.access.name(), route.owner);
+    debug!("balance: partition {partition} is {mode} now, of worker {owner}");
+    if let Follow::Stays(_) = follow {
+        debug!("balance: {}", follow.text(partition).trim_end());
     }
 }

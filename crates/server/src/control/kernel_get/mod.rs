@@ -7,9 +7,9 @@ mod thread;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use micanite_control::log;
 use micanite_kernel::{Counters, KernelGet};
 
+use crate::telemetry::log::warn;
 use crate::telemetry::stats::Totals;
 use crate::telemetry::watch::Kinds;
 pub(crate) use thread::KernelGetThread;
@@ -77,7 +77,7 @@ impl KernelGetState {
         for ((name, is_attached), gone) in attachments.zip(&self.gone) {
             // An error leaves the state as it was.
             if matches!(is_attached, Ok(false)) && !gone.swap(true, Ordering::Relaxed) {
-                log!(
+                warn!(
                     "GETs are no longer answered in the kernel (--kernel-get): {name} is gone, or the \
                      program was detached from it. The server answers them; a restart attaches it again"
                 );

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use micanite_control::log;
+use crate::telemetry::log::debug;
 use micanite_kernel::KernelGet;
 
 /// Interval between two measurements of loads.
@@ -99,7 +99,7 @@ impl Spread {
     }
 
     /// Measures, if it is time for it, and has the program follow.
-    pub fn step(&mut self, program: &KernelGet, verbose: bool) {
+    pub fn step(&mut self, program: &KernelGet) {
         let now = Instant::now();
         if now < self.next {
             return;
@@ -120,9 +120,7 @@ impl Spread {
         if self.policy.period(&loads, &answered) {
             let chosen = &self.policy.chosen;
             program.set_spread(chosen);
-            if verbose {
-                log!("GETs in the kernel: CPUs that help are {chosen:?} now, loads are {loads:?} percent");
-            }
+            debug!("GETs in the kernel: CPUs that help are {chosen:?} now, loads are {loads:?} percent");
         }
     }
 }

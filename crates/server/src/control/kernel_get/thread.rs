@@ -55,7 +55,7 @@ impl KernelGetThread {
                     state.look();
                 }
                 if let (Some(spread), Some(program)) = (&mut spread, state.program()) {
-                    spread.step(program, server.verbosity() > 0);
+                    spread.step(program);
                 }
             }
         };

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Builder, JoinHandle};
 
-use micanite_control::log;
 use micanite_local::header::OWNER_WORD;
 use micanite_memory::Owner;
 use micanite_net::{Interest, Listener, Poller, Stream, Waker, is_shortage};
@@ -21,6 +20,7 @@ use crate::limits::{
 };
 use crate::shared::Server;
 use crate::shared::clock::monotonic_ns;
+use crate::telemetry::log::error;
 
 const LISTENER: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
@@ -115,7 +115,7 @@ impl Service {
             let wait_ms = if is_alone { IDLE_MS } else { self.interval_ms };
             let count = match self.poller.wait(wait_ms) {
                 Ok(count) => count,
-                Err(error) => return log!("no readers any more (--local): {error}"),
+                Err(error) => return error!("no readers any more (--local): {error}"),
             };
             for number in 0..count {
                 match self.poller.event(number).token {

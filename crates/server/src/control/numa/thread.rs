@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use micanite_control::log;
-
 use super::NumaState;
 use super::migrate::{End, Pace, migrate};
 use super::places::{Job, State};
 use crate::shared::Server;
+use crate::telemetry::log::{debug, warn};
 
 /// The running thread.
 #[derive(Debug)]
@@ -60,16 +59,16 @@ fn run_job(server: &Server, job: &Job) {
     state.note(job, &end);
     let partition = job.partition;
     match end {
-        End::Done(State::Moved, pages) if server.verbosity() > 0 && pages > 0 => {
+        End::Done(State::Moved, pages) if pages > 0 => {
             let policy = job.policy.map_or_else(String::new, |policy| policy.to_string());
-            log!("numa: partition {partition}: {pages} pages of 4 KiB have moved to node {policy}");
+            debug!("numa: partition {partition}: {pages} pages of 4 KiB have moved to node {policy}");
         }
-        End::Done(State::Partly(failed, reason), pages) => log!(
+        End::Done(State::Partly(failed, reason), pages) => warn!(
             "numa: partition {partition}: {pages} pages of 4 KiB have moved, {failed} stay on other nodes: \
              {reason}"
         ),
         End::Done(State::Stays(reason), _) => {
-            log!("numa: the memory of partition {partition} stays where it is: {reason}");
+            warn!("numa: the memory of partition {partition} stays where it is: {reason}");
         }
         End::Done(..) | End::Cancelled(_) => {}
     }

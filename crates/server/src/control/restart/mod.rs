@@ -24,12 +24,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
-use micanite_control::{answer, log};
+use micanite_control::answer;
 use micanite_engine::ImageState;
 use micanite_net::{ByteStream, Stream};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::shared::Server;
+use crate::telemetry::log::{error, warn};
 pub use handover::{Handover, Heirloom};
 pub use program::Program;
 pub use trial::{Trial, place};
@@ -110,11 +111,11 @@ pub fn begin(server: &Arc<Server>, force: bool, mut client: Option<Stream>) {
         match &mut client {
             // The answer is one line: it fits the empty buffer of the socket.
             Some(client) => drop(client.send(answer::text(&Err(reason)).as_bytes())),
-            None => log!("no restart: {reason}"),
+            None => warn!("no restart: {reason}"),
         }
     };
     if let Err(error) = Builder::new().name("restart".into()).spawn(run) {
-        log!("no restart: cannot start a thread: {error}");
+        error!("no restart: cannot start a thread: {error}");
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use micanite_control::log;
 use micanite_fabric::{Buffer, Error, Peer, Unposted};
 use micanite_wire::native::{Header, HeaderError, Hello, HelloReply, Kind, Status};
 
@@ -17,6 +16,7 @@ use super::token::{Part, Token};
 use crate::limits::{FABRIC_LEASE_NS, FABRIC_MESSAGE_UNIT_BYTES, IDS_WINDOW};
 use crate::security::auth::Verdict;
 use crate::session::Context;
+use crate::telemetry::log::limited;
 
 /// Bits of a session that other tags need.
 const SESSION_ZEROS: u64 = 3;
@@ -252,7 +252,7 @@ impl FabricPort {
                 }
                 Err(error) => {
                     self.buffers.lose(&shared.buffers);
-                    log!("worker {}: a client of the fabric gets no buffer: {error}", self.worker);
+                    limited!(WARN, "a client of the fabric gets no buffer", worker = self.worker, error = %error);
                     None
                 }
             },

@@ -7,7 +7,6 @@ pub mod sockets;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use micanite_control::log;
 use micanite_net::bypass::BypassQueue;
 use micanite_net::dpdk::DpdkQueue;
 use micanite_net::frames::{FramePort, FrameQueue, Local, Neighbours};
@@ -16,6 +15,7 @@ use micanite_net::xdp::XdpQueue;
 use crate::native::NativeShared;
 use crate::native::forward::ring::RingEnds;
 use crate::session::Context;
+use crate::telemetry::log::error;
 use bypass::BypassPort;
 use sockets::{SocketPort, Sockets};
 
@@ -110,7 +110,7 @@ impl NativePort {
         if let Some(native) = &context.shared.native {
             native.frames[worker].failed.set(1);
         }
-        log!(
+        error!(
             "worker {worker}: its queue of the port (--port) has failed, and it goes on without the native \
              protocol: {error}"
         );

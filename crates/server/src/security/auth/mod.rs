@@ -17,9 +17,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use micanite_control::log;
-
 use crate::configuration::AuthSettings;
+use crate::telemetry::log::limited;
 pub use attempts::Attempts;
 pub use users::Users;
 
@@ -102,7 +101,7 @@ impl Auth {
             return Verdict::Welcome;
         }
         if attempts.note_failure(source, now_s) {
-            log!("too many wrong passwords from {source}: it is not believed for a while");
+            limited!(WARN, "too many wrong passwords, the address is not believed for a while", peer = %source);
         }
         Verdict::Wrong
     }

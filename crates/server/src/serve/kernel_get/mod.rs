@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use micanite_control::cores;
-use micanite_control::log;
 use micanite_engine::{Cache, Layout, Maps};
 use micanite_kernel::{GetOptions, IS_BUILT, ImageMaps, KernelGet, NativeOptions, Network};
 use micanite_net::xdp::{Interface, Mode};
@@ -20,6 +19,7 @@ use crate::control::kernel_get::KernelGetState;
 use crate::control::restart::Trial;
 use crate::native::{NativeShared, Sockets};
 use crate::shared::clock::Clock;
+use crate::telemetry::log::start;
 use crate::udp::UdpSockets;
 
 /// Sockets that take datagrams from the kernel's stack.
@@ -41,7 +41,7 @@ pub(super) fn open(
         return Ok((cache(settings, maps(left))?, None));
     };
     let off = |reason: String| {
-        log!("GETs are not answered in the kernel (--kernel-get): {reason}");
+        start!(WARN, "GETs are not answered in the kernel (--kernel-get): {reason}");
         Some(KernelGetState::new(Err(reason)))
     };
     let memory = match Memory::get(settings, kernel_get, left.clone()) {
@@ -139,7 +139,7 @@ impl Memory {
         };
         if !kept {
             let (mib, ms) = (settings.memory_bytes >> 20, began.elapsed().as_millis());
-            log!("{mib} MiB that the kernel reads, too, were made in {ms} ms");
+            start!(INFO, "{mib} MiB that the kernel reads, too, were made in {ms} ms");
         }
         Ok(Self { image, kept })
     }

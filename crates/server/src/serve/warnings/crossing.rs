@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use micanite_control::log;
 use micanite_net::xdp::{Interface, at_address};
 
 use crate::configuration::Settings;
 use crate::native::{NativeInterface, NativeShared};
+use crate::telemetry::log::start;
 
 /// An interface of the kernel's, as far as warnings need it.
 #[derive(Debug)]
@@ -23,17 +23,17 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings) {
     let known: Vec<Option<Known>> = native.interfaces.iter().map(known).collect();
     let nodes: Vec<u16> = native.cores.iter().map(|core| core.node).collect();
     for text in far_workers(&native.interfaces, &known, &nodes) {
-        log!("{text}");
+        start!(WARN, "{text}");
     }
     if native.interfaces.len() < 2 {
         return;
     }
     for text in missing_families(&native.interfaces) {
-        log!("{text}");
+        start!(WARN, "{text}");
     }
     let of_kernel = settings.bypass().is_none();
     for text in shared_places(&known, of_kernel) {
-        log!("{text}");
+        start!(WARN, "{text}");
     }
 }
 
@@ -60,7 +60,7 @@ fn far_workers(interfaces: &[NativeInterface], known: &[Option<Known>], nodes: &
         let far: Vec<_> = far.map(|worker| worker.to_string()).collect();
         if !far.is_empty() {
             texts.push(format!(
-                "warning: workers {} are on another NUMA node than {name} (node {node}): each of their \
+                "workers {} are on another NUMA node than {name} (node {node}): each of their \
                  datagrams crosses between nodes; name the interfaces in the order of the workers' CPUs",
                 far.join(" ")
             ));
@@ -77,7 +77,7 @@ fn missing_families(interfaces: &[NativeInterface]) -> Vec<String> {
         let without: Vec<_> = interfaces.iter().filter(|its| !has(its)).map(|its| &*its.name).collect();
         if !without.is_empty() && without.len() < interfaces.len() {
             texts.push(format!(
-                "warning: {} has no {name} address: clients over {name} reach its workers through another \
+                "{} has no {name} address: clients over {name} reach its workers through another \
                  interface only (crossed in `stats native`)",
                 without.join(", ")
             ));
@@ -96,13 +96,13 @@ fn shared_places(known: &[Option<Known>], of_kernel: bool) -> Vec<String> {
             };
             if one.name == other.name {
                 texts.push(format!(
-                    "warning: --native-at names {} twice: its workers are parted without need; join its \
+                    "--native-at names {} twice: its workers are parted without need; join its \
                      addresses by +",
                     one.name
                 ));
             } else if let (true, Some(ip)) = (of_kernel, common_network(one, other)) {
                 texts.push(format!(
-                    "warning: {} and {} are in the network of {ip}: the kernel sends all replies to it \
+                    "{} and {} are in the network of {ip}: the kernel sends all replies to it \
                      through one of them; give them networks of their own, or a routing table each \
                      (docs/nic.md)",
                     other.name, one.name

@@ -2,31 +2,34 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use micanite_control::log;
 use micanite_net::tls::ClientCertificates;
 
 use crate::configuration::{ListenTls, Settings};
+use crate::telemetry::log::start;
 
 /// Logs a warning for each kind of exposed listener.
 pub(super) fn warn(settings: &Settings) {
     let open = joined(open(settings));
     if !open.is_empty() {
-        log!(
-            "warning: everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for \
+        start!(
+            WARN,
+            "everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for \
              certificates (--tls-client-ca FILE), or listen on 127.0.0.1 (-l)",
             open
         );
     }
     let in_the_clear = joined(passwords_in_the_clear(settings));
     if !in_the_clear.is_empty() {
-        log!(
-            "warning: passwords (-Y, -S) cross the network unencrypted to {in_the_clear}: add --tls-cert \
+        start!(
+            WARN,
+            "passwords (-Y, -S) cross the network unencrypted to {in_the_clear}: add --tls-cert \
              FILE, or listen on 127.0.0.1 (-l)"
         );
     }
     if answers_datagrams(settings) {
-        log!(
-            "warning: datagrams (-U) have neither passwords nor encryption, and anybody can forge the \
+        start!(
+            WARN,
+            "datagrams (-U) have neither passwords nor encryption, and anybody can forge the \
              address that --udp-allow looks at: let a firewall decide who reaches them"
         );
     }
@@ -34,8 +37,9 @@ pub(super) fn warn(settings: &Settings) {
     let ips = native.map_or(&[][..], |native| native.addresses.as_slice());
     let reachable = settings.bypass().is_some() || ips.iter().any(|ip: &IpAddr| !ip.is_loopback());
     if reachable {
-        log!(
-            "warning: the native protocol (--native, --bypass) has neither passwords nor encryption: let a \
+        start!(
+            WARN,
+            "the native protocol (--native, --bypass) has neither passwords nor encryption: let a \
              firewall decide who reaches it"
         );
     }

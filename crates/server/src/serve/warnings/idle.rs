@@ -1,11 +1,11 @@
 //! Warns of workers that own no partition, where only owners execute requests.
 
-use micanite_control::log;
 use micanite_control::size;
 use micanite_engine::{Access, Cache, ImageState, Layout};
 
 use crate::configuration::Settings;
 use crate::native::NativeShared;
+use crate::telemetry::log::start;
 
 /// Smallest `-I`.
 const ITEM_BYTES_MIN: usize = 1 << 10;
@@ -17,11 +17,12 @@ pub(super) fn warn(settings: &Settings, cache: &Cache, native: Option<&NativeSha
         return;
     }
     let is_fixed = matches!(cache.image_state(), ImageState::Clean | ImageState::Recovered);
-    log!("{}", text(settings, &idle, cache.layout().partitions, &remedies(settings, is_fixed)));
+    start!(WARN, "{}", text(settings, &idle, cache.layout().partitions, &remedies(settings, is_fixed)));
     for its in native.iter().flat_map(|native| &native.interfaces) {
         if its.workers.clone().all(|worker| idle.contains(&worker)) {
-            log!(
-                "warning: no worker of {} owns a partition: clients have no reason to use it under erew",
+            start!(
+                WARN,
+                "no worker of {} owns a partition: clients have no reason to use it under erew",
                 its.name
             );
         }
@@ -90,7 +91,7 @@ fn text(settings: &Settings, idle: &[usize], partitions: usize, remedies: &[Stri
         [one, ..] => format!("; use {one}"),
     };
     format!(
-        "warning: {workers} {} {own} no partition, so no request is for {them} under erew: {} of memory (-m) \
+        "{workers} {} {own} no partition, so no request is for {them} under erew: {} of memory (-m) \
          and values up to {} (-I) make {partitions} for {} workers (-t){remedy}",
         numbers.join(" "),
         size::text(settings.memory_bytes),

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use micanite_control::log;
 use micanite_net::{Interest, Listener, Poller, Stream, Transport, Waker};
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
@@ -18,6 +17,7 @@ use super::console::Console;
 use super::state::State;
 use crate::configuration::ListenTls;
 use crate::security::tls::TlsShared;
+use crate::telemetry::log::error;
 
 /// Connections at the same time; one more takes the place of the oldest.
 pub(super) const CONNECTIONS_MAX: usize = 32;
@@ -111,7 +111,7 @@ impl Server {
             let wait_ms = if is_idle { tick_ms } else { tick_ms.min(DEADLINE_CHECK_MS) };
             let count = match self.poller.wait(wait_ms) {
                 Ok(count) => count,
-                Err(error) => return log!("no admin side any more: {error}"),
+                Err(error) => return error!("no admin side any more: {error}"),
             };
             for number in 0..count {
                 let event = self.poller.event(number);

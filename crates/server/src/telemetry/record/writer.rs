@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle, park_timeout, sleep};
 use std::time::{Duration, Instant};
 
-use micanite_control::{RecordOptions, log};
+use micanite_control::RecordOptions;
 use micanite_workload::recording::{
     End, HEADER_BYTES, NAMES_PREFIX, RECORD_BYTES, Record, RecordingWriter, Seen, TELLS_SEEN,
 };
@@ -17,6 +17,7 @@ use super::{Ended, Recorder, State, since};
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_UNWRITTEN_BYTES};
 use crate::shared::Server;
 use crate::shared::clock::Clock;
+use crate::telemetry::log::warn;
 
 /// Interval between two readings of the rings.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -109,7 +110,7 @@ impl Thread {
                 let path = path.display();
                 let error = error.as_ref();
                 let error = error.map_or(String::new(), |error| format!(": {error}"));
-                log!("the recording to {path} has ended {}{error}", end.text());
+                warn!("the recording to {path} has ended {}{error}", end.text());
             }
             *state = State::Ended(Ended {
                 path,

@@ -149,8 +149,7 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     if trace.reads_kept == 0 {
         return Err(Failure::new("no key that is read is in the sample: raise --sample, or --memory"));
     }
-    let mut to = Stdout::new();
-    to.print(&described(options, &trace))?;
+    let header = described(options, &trace);
     let simulation = Simulation::new(&trace, rules, &policies);
     let cases: Vec<_> =
         policies.iter().flat_map(|&policy| sizes.iter().map(move |&bytes| Case { policy, bytes })).collect();
@@ -159,20 +158,21 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
         progress.say(|| format!("{done} of {} caches simulated", cases.len()));
     })?;
     drop(progress);
+    options.write(&ratios)?;
+    let mut to = Stdout::new();
+    let of_engine = policies.iter().find(|policy| matches!(policy, Policy::Engine(_)));
+    if let Some(&policy) = of_engine {
+        let text = recommended(&mut trace, rules, policy)?.text();
+        to.print(&format!("{text}\n\n"))?;
+    }
+    to.print(&header)?;
     let title = "Reads that miss:";
     let objects = |ratio: &MissRatio| ratio.objects;
     to.print(&output::table(title, &ratios, footprint_bytes, objects))?;
     let title = "Bytes of them, of the bytes of all reads:";
     let bytes = |ratio: &MissRatio| ratio.bytes;
     to.print("\n")?;
-    to.print(&output::table(title, &ratios, footprint_bytes, bytes))?;
-    options.write(&ratios)?;
-    let of_engine = policies.iter().find(|policy| matches!(policy, Policy::Engine(_)));
-    if let Some(&policy) = of_engine {
-        let text = recommended(&mut trace, rules, policy)?.text();
-        to.print(&format!("\n{text}\n"))?;
-    }
-    Ok(())
+    to.print(&output::table(title, &ratios, footprint_bytes, bytes))
 }
 
 /// Simulated in bounds of its own: the sizes that somebody asked for say nothing about those that are

@@ -8,6 +8,9 @@ use super::policy::{Accounting, Policy};
 use super::simulation::MissRatio;
 use super::size::HumanSize;
 
+/// Unit of the figure.
+const MIB: f64 = (1u64 << 20) as f64;
+
 /// A line per policy and size.
 pub(crate) fn csv(ratios: &[MissRatio]) -> String {
     let mut text = "policy,bytes,object_miss_ratio,byte_miss_ratio\n".to_owned();
@@ -80,13 +83,13 @@ pub(crate) fn svg(ratios: &[MissRatio], accounting: Accounting) -> String {
     let lines = policies(ratios).into_iter().map(|policy| {
         let of_policy = ratios.iter().filter(|ratio| ratio.case.policy == policy);
         let mut points: Vec<_> =
-            of_policy.map(|ratio| Point::new(ratio.case.bytes as f64, ratio.objects * 100.0)).collect();
+            of_policy.map(|ratio| Point::new(ratio.case.bytes as f64 / MIB, ratio.objects * 100.0)).collect();
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
         Line { name: policy.to_string(), kind: Kind::Measured, points }
     });
     let memory = match accounting {
-        Accounting::Real => "memory (bytes, all counted)",
-        Accounting::Payload => "memory (bytes, keys and values alone)",
+        Accounting::Real => "memory (MiB, all counted)",
+        Accounting::Payload => "memory (MiB, keys and values alone)",
     };
     let chart = LineChart {
         title: "Misses against memory".to_owned(),
@@ -121,6 +124,7 @@ mod tests {
         let table = table("title", &ratios, 100 << 20, |ratio| ratio.objects);
         assert!(table.contains("1 MiB") && table.contains("50.00 %") && table.contains('-'));
         let svg = svg(&ratios, Accounting::Payload);
-        assert!(svg.contains("belady") && svg.contains("keys and values alone"));
+        assert!(svg.contains("belady") && svg.contains("memory (MiB, keys and values alone)"));
+        assert!(svg.contains(">1<") && svg.contains(">2<"), "the sizes in MiB: {svg}");
     }
 }

@@ -119,9 +119,9 @@ impl Recommendation {
             );
         };
         format!(
-            "With {bytes} of memory (-m{eviction}), {misses} of the reads miss; doubling it saves {saved} \
-             points, half of it costs {lost}. With memory without an end {least} would miss.\n\
-             Recommended: {bytes}, {why}.",
+            "Recommended: {bytes}, {why}.\n\
+             With {bytes} of memory (-m{eviction}), {misses} of the reads miss; doubling it saves {saved} \
+             points, half of it costs {lost}. With memory without an end {least} would miss.",
             bytes = HumanSize(memory.case.bytes),
             eviction = eviction(memory.case.policy),
             misses = percent(memory.objects),

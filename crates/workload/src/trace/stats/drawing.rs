@@ -8,6 +8,8 @@ use super::sizes::Sizes;
 use super::tables::{DAYS, by_day, by_hour, hit_ratios, rates};
 use crate::trace::Operation;
 
+/// Unit of memory.
+const MIB: f64 = (1u64 << 20) as f64;
 /// Groups that a figure shows at most: more lines cannot be told apart.
 const GROUPS_MAX: usize = 6;
 
@@ -55,18 +57,18 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, St
     let axes = [Axis::linear("time (hours)"), Axis::linear("hit ratio")];
     add("hits", "Share of the reads that hit, over time", axes, &hit_ratio);
     let popularity =
-        |number, _: &Figures| points(gathered.popularity(number).points.iter().copied(), |point| point);
-    let title = "Keys from the least popular on, and the requests they have";
-    add("popularity", title, [share("keys"), Axis::log("share of requests")], &popularity);
+        |number, _: &Figures| points(gathered.popularity(number).ranks.iter().copied(), |point| point);
+    let axes = [Axis::log("rank of the key"), Axis::log("share of requests")];
+    add("popularity", "Requests of a key, by its rank", axes, &popularity);
     let reused = |_, figures: &Figures| reuse(figures);
     let title = "Requests of a key that was asked for before, by the time since then";
     let axes = [Axis::linear("hours since then"), Axis::log("share of repeated requests")];
     add("reuse", title, axes, &reused);
     let working_set = |_, figures: &Figures| {
-        points(figures.hours.listed.iter(), |window| (window.number as f64, window.bytes))
+        points(figures.hours.listed.iter(), |window| (window.number as f64, window.bytes / MIB))
     };
-    let title = "Bytes of different items that are asked for in an hour";
-    add("working-set", title, [Axis::linear("time (hours)"), Axis::linear("bytes")], &working_set);
+    let title = "Memory of different items that are asked for in an hour";
+    add("working-set", title, [Axis::linear("time (hours)"), Axis::linear("memory (MiB)")], &working_set);
     let hours = |_, figures: &Figures| {
         let loads = by_hour(figures, covered).into_iter().enumerate();
         points(loads.filter_map(|(hour, load)| Some((hour as f64, load.per_s?))), |point| point)

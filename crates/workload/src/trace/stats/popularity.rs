@@ -2,6 +2,8 @@
 
 /// Points of a curve.
 const POINTS: usize = 200;
+/// Factor from a rank of a curve to the next.
+const RANK_STEP: f64 = 1.1;
 
 /// The curve of figure 2.5: keys from the least popular on, as a part of all, against the part of the
 /// requests that they have. Takes the requests of each key.
@@ -25,6 +27,7 @@ pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
         requests[keys - hot..].iter().map(|count| f64::from(*count)).sum::<f64>() / all.max(1.0)
     };
     Popularity {
+        ranks: ranks(&requests, all),
         once_share: once as f64 / keys.max(1) as f64,
         hottest_percent_share: if keys == 0 { 0.0 } else { hottest(0.01) },
         points,
@@ -37,6 +40,9 @@ pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
 pub(super) struct Popularity {
     /// Part of the keys, part of the requests.
     pub points: Vec<(f64, f64)>,
+    /// Rank of a key, the most popular first, and its part of the requests: at ranks that are evenly far apart
+    /// in the logarithm.
+    pub ranks: Vec<(f64, f64)>,
     /// Part of the keys that are asked for once.
     pub once_share: f64,
     /// Part of the requests that the hottest hundredth of the keys has.
@@ -51,6 +57,19 @@ pub(super) struct Zipf {
     pub exponent: f64,
     /// Share of the variance of the logarithms that the law explains.
     pub r_squared: f64,
+}
+
+/// The usual curve of popularity: frequency by rank.
+fn ranks(ascending: &[u32], all: f64) -> Vec<(f64, f64)> {
+    let keys = ascending.len();
+    let mut at = Vec::new();
+    let mut rank = 1;
+    while rank < keys {
+        at.push(rank);
+        rank = (rank + 1).max((rank as f64 * RANK_STEP) as usize);
+    }
+    at.extend((keys > 0).then_some(keys));
+    at.into_iter().map(|rank| (rank as f64, f64::from(ascending[keys - rank]) / all)).collect()
 }
 
 /// A straight line through the logarithms of rank and frequency, at ranks that are evenly far apart in
@@ -85,9 +104,13 @@ mod tests {
         let popularity = curve(vec![1, 97, 1, 1]);
         assert_eq!(popularity.points.last(), Some(&(1.0, 1.0)));
         assert_eq!(popularity.points[2], (0.75, 0.03));
+        assert_eq!(popularity.ranks, [(1.0, 0.97), (2.0, 0.01), (3.0, 0.01), (4.0, 0.01)]);
         assert!((popularity.once_share - 0.75).abs() < 1e-9);
         assert!((popularity.hottest_percent_share - 0.97).abs() < 1e-9);
         assert!(popularity.zipf.is_none() && curve(Vec::new()).points.is_empty());
+        assert!(curve(Vec::new()).ranks.is_empty());
+        let many = curve(vec![3; 1_000_000]).ranks;
+        assert!(many.len() < 200 && many.is_sorted() && many.last().unwrap().0 == 1e6);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use micanite_control::Request as Order;
 use micanite_control::answer::Answer;
-use micanite_control::{Request as Order, log};
 use micanite_net::Waker;
 use serde::Deserialize;
 
@@ -30,6 +30,7 @@ use crate::control::Executor;
 use crate::security::auth::{Auth, Verdict};
 use crate::shared::Ending;
 use crate::shared::clock::seconds;
+use crate::telemetry::log::limited;
 use actions::Action;
 use sessions::{Session, Sessions};
 
@@ -109,7 +110,7 @@ impl Console {
             Ok(text) => ("done", Reply::new(OK, super::reply::TEXT, text.clone())),
             Err(text) => (text.as_str(), Reply::text("409 Conflict", text.clone())),
         };
-        log!("console: {what}: {outcome}");
+        limited!(INFO, "console action", action = %what, outcome = %outcome);
         self.note_control(format!("{what}: {outcome}"));
         Some((token, reply))
     }
@@ -208,13 +209,14 @@ impl Console {
             Verdict::Welcome => {}
             // The same answer, whatever it was.
             Verdict::Wrong | Verdict::Limited => {
+                limited!(WARN, "console login refused", peer = %peer);
                 self.feed.note_refused_login(&peer, now_s);
                 let text = "user or password is wrong, or there were too many wrong ones from this address";
                 return Err(Reply::text(UNAUTHORIZED, text));
             }
         }
         let user = actions::printable(&credentials.user);
-        log!("console: {user} has logged in from {peer}");
+        limited!(INFO, "console login", user = %user, peer = %peer);
         self.feed.note_login(&format!("{user} logged in from {peer}"), now_s);
         let made = self.sessions.begin(user, loads, now_s);
         let Some((cookie, session)) = made else {
@@ -267,7 +269,7 @@ impl Console {
         if !is_copy {
             return Ok(None);
         }
-        log!("console: {what}: begun");
+        limited!(INFO, "console action", action = %what, outcome = "begun");
         self.note_control(format!("{what}: begun"));
         Ok(Some(Reply::text("202 Accepted", "begun; an event tells its end")))
     }
