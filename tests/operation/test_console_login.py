@@ -116,7 +116,7 @@ def test_wrong_passwords_are_limited(admin):
     assert {status for status, _, _ in answers} == {401} and len({body for _, _, body in answers}) == 1
     # Now the right one is not believed either.
     assert admin.post("/login", {"user": USER, "password": PASSWORD})[0] == 401
-    text = "login to the console refused, from 127.0.0.1"
+    text = "logins to the console refused, the last from 127.0.0.1"
     until(lambda: sum(count for _, said, count in admin.events() if said == text) == WRONG_MAX + 4, "events")
     for body in (b"", b"{}", b'{"user":1,"password":2}', b'{"user":"a"}'):
         assert admin.post("/login", body)[0] == 400
