@@ -158,6 +158,24 @@ def test_snapshots_and_recordings_stay_in_their_directory(server, admin, files):
     assert (files / "files" / "today.rec").stat().st_size > 0
 
 
+def test_another_site_s_name_is_refused_on_every_address(start, files):
+    """DNS rebinding: a page of evil.example, which resolves to this machine. Programs read by any name."""
+    options = ("-t", 2, "--admin", "0.0.0.0:0", "--admin-hosts", "cache-1.example")
+    server = serving(start, *options, "-Y", files / "users")
+    admin = Admin(server)
+    evil = {"Host": "evil.example", "Origin": "http://evil.example"}
+    assert admin.post("/login", {"user": USER, "password": PASSWORD}, **evil)[0] == 421
+    for path in ("/", "/session", "/state", "/about", "/hotkeys", "/config", "/directory", "/history"):
+        status, _, body = admin.get(path, host="evil.example")
+        assert status == 421 and b"--admin-hosts" in body
+    for path in ("/metrics", "/healthz", "/readyz"):
+        assert admin.get(path, host="evil.example")[0] == 200
+    for host in ("10.1.2.3:9311", "localhost", f"{socket.gethostname()}:1", "cache-1.example"):
+        assert admin.get("/state", host=host)[0] == 200
+        ours = {"Host": host, "Origin": f"http://{host}"}
+        assert admin.post("/login", {"user": USER, "password": PASSWORD}, **ours)[0] == 200
+
+
 def test_what_the_operator_forbids_users_cannot_do(start, files):
     admin = Admin(serving(start, "-t", 1, "--admin", "-1", "-Y", files / "users", "-F"))
     session = admin.login(USER, PASSWORD)

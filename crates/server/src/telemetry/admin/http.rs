@@ -15,6 +15,7 @@ use nix::sys::signal::SigSet;
 
 use super::connection::Connection;
 use super::console::Console;
+use super::hosts::Hosts;
 use super::state::State;
 use crate::configuration::ListenTls;
 use crate::security::tls::TlsShared;
@@ -51,7 +52,7 @@ impl AdminThread {
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
-    pub fn start(listener: Listener, state: &Arc<State>, tls: Tls) -> io::Result<Self> {
+    pub fn start(listener: Listener, state: &Arc<State>, tls: Tls, hosts: Hosts) -> io::Result<Self> {
         let address = listener.address().ok_or(ErrorKind::Unsupported)?;
         let tls = tls.filter(|(_, mark)| *mark != ListenTls::Plain);
         let is_encrypted = tls.is_some();
@@ -63,7 +64,7 @@ impl AdminThread {
             listener,
             tls,
             poller,
-            console: Console::new(state, address, is_encrypted, &ending),
+            console: Console::new(state, hosts, (address, is_encrypted), &ending),
             ending: Arc::clone(&ending),
             connections: VecDeque::with_capacity(CONNECTIONS_MAX),
             next: FIRST,

@@ -2,6 +2,7 @@
 //!
 //! An action needs a session's cookie, that session's token in a header, and an `Origin` that is the host
 //! which was asked. It runs on a thread of its own, because it may wait for a worker or copy the cache.
+//! Everybody's requests need a `Host` that is a name of this server.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -22,9 +23,10 @@ use micanite_net::Waker;
 use serde::Deserialize;
 
 use super::feed::Feed;
+use super::hosts::Hosts;
 use super::pages;
 use super::reply::{JSON, OK, Reply, UNAVAILABLE};
-use super::request::{Headers, Request, is_local_name};
+use super::request::{Headers, Request};
 use super::state::State;
 use crate::control::Executor;
 use crate::security::auth::{Auth, Verdict};
@@ -35,6 +37,8 @@ use sessions::{Session, Sessions};
 
 const FORBIDDEN: &str = "403 Forbidden";
 const UNAUTHORIZED: &str = "401 Unauthorized";
+/// Paths that programs read, by any name of the machine: Prometheus and probes use names of their own.
+const PROGRAMS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 /// The connection that a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +61,7 @@ pub(super) struct Console {
     state: Arc<State>,
     feed: Feed,
     sessions: Sessions,
+    hosts: Hosts,
     is_loopback: bool,
     is_encrypted: bool,
     done: (Sender<Done>, Receiver<Done>),
@@ -81,14 +86,15 @@ impl Drop for Credentials {
 impl Console {
     pub fn new(
         state: &Arc<State>,
-        address: SocketAddr,
-        is_encrypted: bool,
+        hosts: Hosts,
+        (address, is_encrypted): (SocketAddr, bool),
         waker: &Arc<(Waker, AtomicBool)>,
     ) -> Self {
         Self {
             state: Arc::clone(state),
             feed: Feed::new(),
             sessions: Sessions::new(address.port(), is_encrypted),
+            hosts,
             is_loopback: address.ip().is_loopback(),
             is_encrypted,
             done: channel(),
@@ -127,8 +133,10 @@ impl Console {
             }
             Request::Read { headers, .. } | Request::Post { headers, .. } => headers,
         };
-        if self.is_loopback && !headers.host.is_none_or(is_local_name) {
-            return Some(Reply::text("421 Misdirected Request", "ask for localhost or for an address"));
+        if !self.is_asked_by_name(headers, &request) {
+            let text =
+                "the Host is no name of this server: ask for its address, or start it with --admin-hosts";
+            return Some(Reply::text("421 Misdirected Request", text));
         }
         // The server may have begun to run since.
         self.tick();
@@ -145,6 +153,14 @@ impl Console {
             },
             _ => None,
         }
+    }
+
+    /// Returns whether a request has a name of this server. A browser checks names itself where there is TLS,
+    /// and always sends one.
+    fn is_asked_by_name(&self, headers: Headers<'_>, request: &Request<'_>) -> bool {
+        let is_for_all =
+            !self.is_loopback && matches!(request, Request::Read { path, .. } if PROGRAMS.contains(path));
+        self.is_encrypted || is_for_all || headers.host.is_none_or(|host| self.hosts.know(host))
     }
 
     fn post(
