@@ -191,6 +191,7 @@ impl Console {
         if !session.has_token(headers.token) {
             return Err(Reply::text(FORBIDDEN, "the token of the session is missing or wrong"));
         }
+        session.renew(now_s);
         if path == "/logout" {
             let reply = Reply::text(OK, "logged out").with("Set-Cookie", &self.sessions.ended_cookie());
             self.sessions.end(headers.cookie);
@@ -246,7 +247,7 @@ impl Console {
         };
         let loads = server.auth.as_ref().map_or(0, |auth| auth.refreshes().0);
         let session = self.sessions.find(headers.cookie, loads, seconds(clock.now_ms()));
-        Reply::new(OK, JSON, session_json(session))
+        Reply::new(OK, JSON, session_json(session.as_deref()))
     }
 
     fn control(
