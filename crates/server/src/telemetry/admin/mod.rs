@@ -73,7 +73,7 @@ impl Admin {
     ) -> io::Result<()> {
         self.state.set_restart(is_restart);
         if let Some(listener) = self.listener.take() {
-            self.thread = Some(AdminThread::start(listener, &self.state, tls, hosts)?);
+            self.thread = Some(AdminThread::start(listener, &self.state, tls, hosts, http::DEADLINE)?);
         }
         Ok(())
     }
@@ -89,7 +89,8 @@ impl Admin {
         self.thread.as_ref().map(|thread| (thread.address, thread.is_encrypted))
     }
 
-    /// Ends the thread. The listener stays for another program in this process.
+    /// Ends the thread, and the action that it executes. The listener stays for another program in this
+    /// process.
     pub fn end(self) -> Option<Listener> {
         self.thread.and_then(AdminThread::end)
     }
