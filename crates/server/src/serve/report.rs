@@ -282,7 +282,7 @@ fn image(server: &Server) -> String {
             "not closed by the process before, checked: {} items",
             server.shared.cache.stats().items_live
         ),
-        ImageState::Discarded { reason } => format!("discarded and made anew: {reason}"),
+        ImageState::Discarded { reason } => format!("new, all items discarded: {reason}"),
     };
     match &server.settings.image {
         Some(directory) => format!("; image {} ({found})", directory.display()),
