@@ -14,6 +14,7 @@ from harness.failures import Crash
 from harness.network import ports
 from harness.network.links import Links
 from harness.server import Server
+from harness.tools import browser as browsers
 
 pytest_plugins = ["harness.steady"]
 
@@ -148,6 +149,15 @@ def start(request):
 def key():
     """A key that no other test uses."""
     return b"key-" + uuid.uuid4().hex.encode()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium."""
+    if not browsers.program():
+        pytest.skip("there is no Chromium (Debian: chromium)")
+    with browsers.Browser() as running:
+        yield running
 
 
 SERVERS = pytest.StashKey[list]()

@@ -13,7 +13,7 @@ class Admin:
     """The admin side of a server that was started with --admin."""
 
     def __init__(self, server):
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stderr())
+        found = re.search(r"http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)/", server.stderr())
         assert found, server.stderr()
         self.address = ("127.0.0.1", int(found[1]))
 

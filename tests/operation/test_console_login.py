@@ -3,6 +3,7 @@
 import itertools
 import signal
 import socket
+import subprocess
 
 import pytest
 
@@ -13,6 +14,7 @@ from harness.poll import until
 USER, PASSWORD = "ada", "secret:with colon"
 MODE = {"action": "mode", "mode": "crew"}
 SESSIONS_MAX = 16
+FILES_MAX = 64
 WRONG_MAX = 10
 
 
@@ -116,7 +118,7 @@ def test_wrong_passwords_are_limited(admin):
     assert {status for status, _, _ in answers} == {401} and len({body for _, _, body in answers}) == 1
     # Now the right one is not believed either.
     assert admin.post("/login", {"user": USER, "password": PASSWORD})[0] == 401
-    text = "login to the console refused, from 127.0.0.1"
+    text = "logins to the console refused, the last from 127.0.0.1"
     until(lambda: sum(count for _, said, count in admin.events() if said == text) == WRONG_MAX + 4, "events")
     for body in (b"", b"{}", b'{"user":1,"password":2}', b'{"user":"a"}'):
         assert admin.post("/login", body)[0] == 400
@@ -156,6 +158,76 @@ def test_snapshots_and_recordings_stay_in_their_directory(server, admin, files):
     assert status == 409 and body.strip()
     assert admin.post("/control", {"action": "stop-recording"}, session)[0] == 200
     assert (files / "files" / "today.rec").stat().st_size > 0
+
+
+def test_a_full_directory_takes_no_more_files(server, admin, files):
+    session = admin.login(USER, PASSWORD)
+    for number in range(FILES_MAX):
+        (files / "files" / str(number)).touch()
+    for action in (
+        {"action": "snapshot", "name": "monday"},
+        {"action": "record", "name": "today.rec", "fraction": "1", "seconds": 60},
+    ):
+        status, _, body = admin.post("/control", action, session)
+        assert status == 409 and b"holds 64 files already" in body
+    assert len(list((files / "files").iterdir())) == FILES_MAX
+    (files / "files" / "0").unlink()
+    assert admin.post("/control", {"action": "snapshot", "name": "monday"}, session)[0] == 202
+    until(lambda: any("monday: done" in text for _, text, _ in admin.events()), "the snapshot")
+
+
+def test_users_do_not_fill_a_file_system(start, files):
+    folder = files / "files"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("cannot mount a tmpfs")
+    try:
+        options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", folder)
+        admin = Admin(serving(start, *options, "-Y", files / "users"))
+        session = admin.login(USER, PASSWORD)
+        status, _, body = admin.post("/control", {"action": "snapshot", "name": "monday"}, session)
+        assert status == 409 and b"5 % of the file system" in body and b"64 MiB free" in body, body
+        assert list(folder.iterdir()) == []
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_another_site_s_name_is_refused_on_every_address(start, files):
+    """DNS rebinding: a page of evil.example, which resolves to this machine. Programs read by any name."""
+    options = ("-t", 2, "--admin", "0.0.0.0:0", "--admin-hosts", "cache-1.example")
+    server = serving(start, *options, "-Y", files / "users")
+    admin = Admin(server)
+    evil = {"Host": "evil.example", "Origin": "http://evil.example"}
+    assert admin.post("/login", {"user": USER, "password": PASSWORD}, **evil)[0] == 421
+    for path in ("/", "/session", "/state", "/about", "/hotkeys", "/config", "/directory", "/history"):
+        status, _, body = admin.get(path, host="evil.example")
+        assert status == 421 and b"--admin-hosts" in body
+    for path in ("/metrics", "/healthz", "/readyz"):
+        assert admin.get(path, host="evil.example")[0] == 200
+    for host in ("10.1.2.3:9311", "localhost", f"{socket.gethostname()}:1", "cache-1.example"):
+        assert admin.get("/state", host=host)[0] == 200
+        ours = {"Host": host, "Origin": f"http://{host}"}
+        assert admin.post("/login", {"user": USER, "password": PASSWORD}, **ours)[0] == 200
+
+
+def test_nothing_begins_while_the_server_ends(start, files):
+    options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", files / "files", "--drain-seconds", 60)
+    server = serving(start, *options, "-Y", files / "users")
+    admin = Admin(server)
+    session = admin.login(USER, PASSWORD)
+    with server.connect() as client:
+        password = f"{USER} {PASSWORD}".encode()
+        client.ask(b"set x 0 0 %d\r\n%s\r\n" % (len(password), password))
+        client.send(b"set a 0 0 100\r\n")
+        server.process.send_signal(signal.SIGUSR1)
+        until(lambda: admin.get("/readyz")[0] == 503, "the end to begin")
+        record = {"action": "record", "name": "today.rec", "fraction": "1", "seconds": 60}
+        status, _, body = admin.post("/control", record, session)
+        assert status == 503 and b"ending" in body
+    assert server.wait_for_end() == 0
+    assert list((files / "files").iterdir()) == []
 
 
 def test_what_the_operator_forbids_users_cannot_do(start, files):

@@ -15,7 +15,6 @@ from harness.memcached.tls import serving
 from harness.network.ports import every_worker_count
 from harness.poll import until
 from harness.server import PROJECT
-from harness.tools import browser as browsers
 from harness.tools import report
 
 PAGE = PROJECT / "crates/server/src/telemetry/admin/page"
@@ -35,14 +34,6 @@ def test_parts_of_the_page(tmp_path):
         ["node", "--test", PARTS.name], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not browsers.program():
-        pytest.skip("there is no Chromium (Debian: chromium)")
-    with browsers.Browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -93,18 +84,6 @@ def keep(name, page):
         page.screenshot(f"{folder}/{name}.png")
 
 
-def said(page):
-    """Returns the browser's complaints, and its requests to other hosts."""
-    errors = [
-        entry["entry"]["text"]
-        for entry in page.events("Log.entryAdded")
-        if entry["entry"]["level"] == "error"
-    ]
-    errors += [str(thrown["exceptionDetails"]) for thrown in page.events("Runtime.exceptionThrown")]
-    urls = [sent["request"]["url"] for sent in page.events("Network.requestWillBeSent")]
-    return errors, [one for one in urls if not one.startswith("http://localhost:")]
-
-
 # Numbers that are cut off, or lie outside of what holds them.
 CLIPPED = """
 const wrong = [];
@@ -131,7 +110,7 @@ def test_everybody_can_read_it(page, what):
 
 
 def test_it_shows_the_server_and_the_browser_does_not_complain(page, served):
-    assert said(page) == ([], [])
+    assert page.complaints("http://localhost:") == ([], [])
     tiles = dict(page.value(
         "return [...document.querySelectorAll('#tiles dt')]"
         ".map((dt) => [dt.textContent, dt.nextSibling.textContent])"

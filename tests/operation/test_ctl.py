@@ -1,5 +1,6 @@
 """`micanite ctl`: what it changes, what it refuses, and the socket that it uses."""
 
+import json
 import os
 import signal
 import socket
@@ -25,15 +26,22 @@ def socket_of(server):
 
 def test_mode_of_all_partitions_and_of_one(server):
     assert {mode for mode, _ in server.routes()} == {"crcw"}
+    last = "crcw"
     for mode in ("erew", "crew", "crcw", "erew"):
-        assert done(server.ctl("mode", mode)) == ""
+        assert done(server.ctl("mode", mode)) == f"mode: {last} -> {mode}\n"
         assert {mode for mode, _ in server.routes()} == {mode}
+        last = mode
     before = server.routes()
-    done(server.ctl("mode", "crew", "--partition", 2))
+    said = done(server.ctl("mode", "crew", "--partition", 2))
+    assert said == "mode of partition 2: erew -> crew\n"
     after = server.routes()
     assert after[2] == ("crew", before[2][1])
     assert [*after[:2], *after[3:]] == [*before[:2], *before[3:]]
     assert int(server.stats()["route_generation"]) == 4 * len(before) + 1
+    assert done(server.ctl("mode", "crcw")).splitlines() == [
+        f"mode of {len(before) - 1} of {len(before)} partitions: erew -> crcw",
+        f"mode of 1 of {len(before)} partitions: crew -> crcw",
+    ]
 
 
 def test_move(server, key):
@@ -43,8 +51,9 @@ def test_move(server, key):
         for name in keys:
             connection.set(name, name)
         for owner in (1, 0, 1):
-            for partition in range(len(server.routes())):
-                done(server.ctl("move", partition, owner))
+            for partition, (_, last) in enumerate(server.routes()):
+                said = done(server.ctl("move", partition, owner))
+                assert said == f"partition {partition}: worker {last} -> {owner}\n"
             assert server.routes() == [("erew", owner)] * len(server.routes())
             found = connection.values(b"get " + b" ".join(keys) + b"\r\n")
             assert found == {name: (0, name) for name in keys}
@@ -91,15 +100,15 @@ def test_one_worker_has_nothing_to_route(start, key):
         assert "one worker" in refused(server.ctl(*words))
     with server.connect() as connection:
         connection.set(b"ns:" + key, b"x")
-        done(server.ctl("invalidate", "ns"))
+        assert done(server.ctl("invalidate", "ns")) == "namespace ns: all items discarded\n"
         assert connection.get(b"ns:" + key) is None
 
 
 def test_balance(server):
     assert server.stats("settings")["balance"] == "off"
-    done(server.ctl("balance", "auto"))
+    assert done(server.ctl("balance", "auto")) == "balance: off -> auto\n"
     assert server.stats("settings")["balance"] == "auto"
-    done(server.ctl("balance", "off"))
+    assert done(server.ctl("balance", "off")) == "balance: auto -> off\n"
     assert server.stats("settings")["balance"] == "off"
 
 
@@ -108,6 +117,27 @@ def test_stats(server):
     printed = dict(line.removeprefix("STAT ").split(" ", 1) for line in lines)
     assert printed.keys() == server.stats().keys()
     assert int(printed["pid"]) == server.pid
+
+
+def test_json_of_lists(server, key):
+    """Each is one object, with the same as the text."""
+    with server.connect() as connection:
+        for _ in range(2000):
+            connection.get(key)
+    until(lambda: len(done(server.ctl("hotkeys")).splitlines()) > 1, "the key to be seen")
+    stats, routes, hot = (json.loads(done(server.ctl(of, "--json"))) for of in ("stats", "routes", "hotkeys"))
+    assert stats.keys() == server.stats().keys()
+    assert stats["pid"] == server.pid and stats["version"] == server.stats()["version"]
+    assert stats["cmd_get"] >= 2000 and isinstance(stats["rusage_user"], float)
+    rows = routes["partitions"]
+    assert [(row["mode"], row["owner"]) for row in rows] == server.routes()
+    assert [row["partition"] for row in rows] == list(range(len(rows)))
+    assert sum(row["requests"] for row in rows) >= 2000
+    assert rows[0].keys() == {
+        "partition", "mode", "owner", "requests", "requests_per_second", "busy_percent"
+    }
+    assert hot["half_life_seconds"] > 0 and hot["samples"] >= 1
+    assert hot["keys"][0]["key"] == key.decode() and 0.5 < hot["keys"][0]["share"] <= 1
 
 
 def test_routes_count_requests(server, key):

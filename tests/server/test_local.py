@@ -121,7 +121,7 @@ def test_readers_go_on_through_a_restart_in_place(start, place, tmp_path):
 def test_a_restart_without_an_image_would_lose_the_items(start, place):
     server = start("-m", 64, "--local", place)
     refused = server.ctl("restart")
-    assert refused.returncode != 0 and "what is stored would be lost" in refused.stderr, refused
+    assert refused.returncode != 0 and "this discards all items" in refused.stderr, refused
 
 
 def test_memory_stays_within_what_was_printed(start, place):

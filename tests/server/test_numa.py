@@ -94,7 +94,10 @@ def test_memory_follows_its_partition(two_nodes, tmp_path, kind):
     server = two_nodes("-m", "64", "--access", "erew", *options)
     check = fill(server)
     moved = server.ctl("move", "1", "0")
-    assert moved.stdout == "partition 1: its memory moves to node 0 in the background, see ctl numa\n"
+    assert moved.stdout == (
+        "partition 1: worker 1 -> 0\n"
+        "partition 1: its memory moves to node 0 in the background, see ctl numa\n"
+    )
     assert settled(server) == ["bound", "moved"]
     assert nodes_of(server) == [("0", [0]), ("0", [0])]
     pages = server.count("pages_moved")
@@ -112,11 +115,13 @@ def test_a_mode_decides_where_memory_is(two_nodes):
     """Interleaved pages go to the owner; owned pages may stay where they are when all workers use them."""
     server = two_nodes("-m", "64")
     check = fill(server)
-    assert server.ctl("mode", "erew").stdout == "the memory of 2 partitions follows, see ctl numa\n"
+    assert server.ctl("mode", "erew").stdout == (
+        "mode: crcw -> erew\nthe memory of 2 partitions follows, see ctl numa\n"
+    )
     assert settled(server) == ["moved", "moved"]
     assert nodes_of(server) == [("0", [0]), ("1", [1])]
     # The owner stays the same.
-    assert server.ctl("mode", "crew").stdout == ""
+    assert server.ctl("mode", "crew").stdout == "mode: erew -> crew\n"
     pages = server.count("pages_moved")
     server.ctl("mode", "crcw", "--partition", "0")
     settled(server)
@@ -198,7 +203,7 @@ def test_a_process_with_its_own_policy_is_left_alone(two_nodes):
     assert OFF in server.stderr() and "(interleave; numactl?)" in server.stderr()
     assert server.stats("numa")["numa"] == "unbound"
     said = server.ctl("move", "0", "1").stdout
-    assert said.startswith("partition 0: its memory stays where it is: the process was started with a policy")
+    assert "\npartition 0: its memory stays where it is: the process was started with a policy" in said
 
 
 def test_workers_on_a_node_without_memory_have_no_node(two_nodes):
@@ -310,7 +315,7 @@ def test_one_node_is_as_before(start):
     assert "numa" not in server.stderr().lower()
     names = [open(path).read() for path in server_threads(server.pid)]
     assert "numa\n" not in names
-    assert server.ctl("move", "0", "1").stdout == ""
+    assert server.ctl("move", "0", "1").stdout == "partition 0: worker 0 -> 1\n"
     assert server.ctl("numa").stdout == "memory is not bound to NUMA nodes: this machine has one NUMA node\n"
     assert server.stats("numa") == {
         "numa_nodes": "1", "numa": "unbound", "numa_reason": "this machine has one NUMA node"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.tools import browser as browsers
 from harness.tools import programs as tools
 from harness.tools import report
 
@@ -17,14 +16,6 @@ from harness.tools import report
 QUICK = "modes"
 RUN_S = 300
 WIDTHS = (1280, 360)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not browsers.program():
-        pytest.skip("there is no Chromium (Debian: chromium)")
-    with browsers.Browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +39,8 @@ def page(request, browser, folder):
     opened.close()
 
 
-def said(page):
-    """Returns the browser's complaints, and its requests to other hosts."""
-    errors = [
-        entry["entry"]["text"]
-        for entry in page.events("Log.entryAdded")
-        if entry["entry"]["level"] == "error"
-    ]
-    errors += [str(thrown["exceptionDetails"]) for thrown in page.events("Runtime.exceptionThrown")]
-    urls = [sent["request"]["url"] for sent in page.events("Network.requestWillBeSent")]
-    return errors, [url for url in urls if not url.startswith(("file:", "data:"))]
-
-
 def test_the_browser_has_nothing_to_complain_of(page):
-    assert said(page) == ([], [])
+    assert page.complaints("file:", "data:") == ([], [])
 
 
 @pytest.mark.parametrize("what", ["TOO_WIDE", "TOO_SMALL", "TOO_FAINT", "IN_THE_WAY", "INCOMPLETE"])
@@ -120,7 +99,7 @@ def test_a_section_from_its_command_to_its_figure(browser, tmp_path):
     shown = f"return document.querySelector('section[aria-labelledby={QUICK}] svg') !== null;"
     assert page.value(shown) and page.value(report.INCOMPLETE) == []
     links = [target for target, _ in page.value(report.LINKS) if target.startswith("raw/")]
-    assert said(page) == ([], [])
+    assert page.complaints("file:", "data:") == ([], [])
     page.close()
     assert links and all((tmp_path / link).stat().st_size > 0 for link in links)
     for link in links:

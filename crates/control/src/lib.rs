@@ -28,4 +28,4 @@ mod tests;
 pub use balance::Balance;
 pub use numa::Numa;
 pub use record::{FileBytes, Fraction, RecordOptions};
-pub use request::Request;
+pub use request::{Format, Request};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use micanite_engine::Access;
 
 use crate::{Balance, RecordOptions};
@@ -32,14 +32,14 @@ pub enum Request {
         owner: usize,
     },
     /// List the partitions: mode, owner, requests
-    Routes,
+    Routes(Format),
     /// Let partitions change mode and owner by measured load, or not any more
     Balance {
         /// auto or off
         #[arg(value_name = "WHEN")]
         balance: Balance,
     },
-    /// Forget all keys of a namespace: those that begin with NAME and the delimiter
+    /// Discard all items of a namespace: those whose keys begin with NAME and the delimiter
     Invalidate {
         /// Part of the key before the delimiter
         #[arg(value_name = "NAME")]
@@ -48,17 +48,17 @@ pub enum Request {
     /// Print what clients of the native protocol go by: cores, ports, partitions, owners
     Directory,
     /// List the keys that are asked for most, with their share of all requests
-    Hotkeys,
+    Hotkeys(Format),
     /// List where the memory of the partitions is: NUMA nodes, and moves between them
     Numa,
     /// Print the statistics, as the memcached command `stats` does
-    Stats,
+    Stats(Format),
     /// Check that the server runs and all its workers make progress
     Ping,
-    /// Execute the server's program anew in its process: what is stored (--image) and the listening
-    /// sockets stay, connections end between two requests
+    /// Execute the server's program anew in its process: items (--image) and the listening sockets stay,
+    /// connections end between two requests
     Restart {
-        /// Also without --image: what is stored is lost
+        /// Also without --image: this discards all items
         #[arg(long)]
         force: bool,
     },
@@ -72,6 +72,20 @@ pub enum Request {
     },
 }
 
+/// The form of an answer.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// Print one JSON object, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.json { " json" } else { "" })
+    }
+}
+
 impl fmt::Display for Request {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,13 +94,13 @@ impl fmt::Display for Request {
                 partition.map_or(Ok(()), |partition| write!(formatter, " {partition}"))
             }
             Self::Move { partition, owner } => write!(formatter, "move {partition} {owner}"),
-            Self::Routes => formatter.write_str("routes"),
+            Self::Routes(format) => write!(formatter, "routes{format}"),
             Self::Directory => formatter.write_str("directory"),
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
-            Self::Stats => formatter.write_str("stats"),
+            Self::Stats(format) => write!(formatter, "stats{format}"),
             Self::Numa => formatter.write_str("numa"),
-            Self::Hotkeys => formatter.write_str("hotkeys"),
+            Self::Hotkeys(format) => write!(formatter, "hotkeys{format}"),
             Self::Ping => formatter.write_str("ping"),
             Self::Restart { force: false } => formatter.write_str("restart"),
             Self::Restart { force: true } => formatter.write_str("restart force"),
@@ -110,13 +124,13 @@ impl FromStr for Request {
             ("move", [partition, owner]) => {
                 Self::Move { partition: number(partition)?, owner: number(owner)? }
             }
-            ("routes", []) => Self::Routes,
+            ("routes", [] | ["json"]) => Self::Routes(Format { json: !words.is_empty() }),
             ("directory", []) => Self::Directory,
             ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
-            ("stats", []) => Self::Stats,
+            ("stats", [] | ["json"]) => Self::Stats(Format { json: !words.is_empty() }),
             ("numa", []) => Self::Numa,
-            ("hotkeys", []) => Self::Hotkeys,
+            ("hotkeys", [] | ["json"]) => Self::Hotkeys(Format { json: !words.is_empty() }),
             ("ping", []) => Self::Ping,
             ("restart", []) => Self::Restart { force: false },
             ("restart", ["force"]) => Self::Restart { force: true },

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Balance, Fraction, RecordOptions, Request};
+use super::{Balance, Format, Fraction, RecordOptions, Request};
 
 fn requests() -> impl Strategy<Value = Request> {
     let access = prop::sample::select(vec!["erew", "crew", "crcw"]);
@@ -10,11 +10,11 @@ fn requests() -> impl Strategy<Value = Request> {
         (access, any::<Option<usize>>())
             .prop_map(|(access, partition)| Request::Mode { access: access.parse().unwrap(), partition }),
         any::<(usize, usize)>().prop_map(|(partition, owner)| Request::Move { partition, owner }),
-        Just(Request::Routes),
+        any::<bool>().prop_map(|json| Request::Routes(Format { json })),
         Just(Request::Directory),
-        Just(Request::Hotkeys),
+        any::<bool>().prop_map(|json| Request::Hotkeys(Format { json })),
         Just(Request::Numa),
-        Just(Request::Stats),
+        any::<bool>().prop_map(|json| Request::Stats(Format { json })),
         any::<bool>()
             .prop_map(|auto| Request::Balance { balance: if auto { Balance::Auto } else { Balance::Off } }),
         "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),

@@ -16,6 +16,7 @@
 #![expect(unsafe_code, reason = "the mappings of the whole project are made here")]
 
 mod allocate;
+mod allocated;
 pub mod barrier;
 mod copy;
 pub mod folder;
@@ -32,6 +33,7 @@ mod readable;
 pub mod sync;
 
 pub use allocate::{allocate, reopen_for_loads};
+pub use allocated::allocated_bytes;
 pub use fork::ForkMark;
 #[cfg(any(loom, miri))]
 pub use heap::Region;

@@ -8,9 +8,11 @@ use micanite_plan::PlanOptions;
 use micanite_server::configuration::{Arguments, tables};
 
 mod reference;
+mod suggestion;
 mod trace;
 
 pub use reference::{REFERENCE_COMMAND, reference};
+pub use suggestion::{hidden_names, without_hidden};
 pub use trace::{TraceCommand, TraceOptions, trace};
 
 const MORE: &str = "These are the options that people use; --help shows all.";

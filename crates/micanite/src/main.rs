@@ -11,7 +11,7 @@ use micanite_plan::plan;
 
 fn main() -> ExitCode {
     micanite::end_at_a_panic();
-    match CommandLine::try_parse() {
+    match CommandLine::try_parse().map_err(micanite::without_hidden) {
         Ok(CommandLine { command: Command::Serve(arguments) }) => micanite_server::serve(*arguments),
         Ok(CommandLine { command: Command::Ctl(options) }) => control(options),
         Ok(CommandLine { command: Command::Load(options) }) => load(&options),

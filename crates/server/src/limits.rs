@@ -254,6 +254,10 @@ pub const LOG_LINES_PER_MINUTE: u32 = 60;
 pub const CONSOLE_SESSIONS_MAX: usize = 16;
 /// A login ends so long after its last request that needs it.
 pub const CONSOLE_SESSION_IDLE_S: u32 = 30 * 60;
+/// Files in the directory of `--admin-files`, at most.
+pub const CONSOLE_FILES_MAX: usize = 64;
+/// Part of its file system that users of the console leave free.
+pub const CONSOLE_FREE_PERCENT: u64 = 5;
 /// A login ends so long after it began.
 pub const CONSOLE_SESSION_S: u32 = 12 * 60 * 60;
 /// Pause of a thread that accepts connections of control or of readers when descriptors or memory

@@ -163,6 +163,14 @@ class Page:
             if said["method"] == method and said.get("sessionId") == self.session
         ]
 
+    def complaints(self, *own):
+        """Returns the browser's errors, and its requests that begin otherwise than `own`."""
+        entries = [logged["entry"] for logged in self.events("Log.entryAdded")]
+        errors = [entry["text"] for entry in entries if entry["level"] == "error"]
+        errors += [str(thrown["exceptionDetails"]) for thrown in self.events("Runtime.exceptionThrown")]
+        urls = [sent["request"]["url"] for sent in self.events("Network.requestWillBeSent")]
+        return errors, [url for url in urls if not url.startswith(own)]
+
     def screenshot(self, path, top=None, height=None):
         """The whole page, or a part of it, as PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]

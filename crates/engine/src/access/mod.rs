@@ -25,7 +25,8 @@ pub enum Access {
 }
 
 impl Access {
-    const ALL: [Self; 3] = [Self::Erew, Self::Crew, Self::Crcw];
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Erew, Self::Crew, Self::Crcw];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {

@@ -101,7 +101,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         let reason = "the machine was started anew while it was in use".to_owned();
         if config.semantics == Semantics::Store {
             let reason =
-                format!("{reason}; remove it to begin with an empty store: what is in it is lost then");
+                format!("{reason}; to begin with an empty store, remove it: this discards all items");
             return Err(mismatch("cannot trust the image in", &reason));
         }
         drop(partitions);
@@ -125,7 +125,8 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
 fn damaged(source: &Source<'_>, what: &str) -> CreateError {
     let text = format!(
         "the image in {source} is damaged: {what}. It is left as it is: put a copy of it (ctl \
-         snapshot) in its place, or keep it elsewhere and begin with an empty one"
+         snapshot) in its place, or keep it elsewhere and begin with an empty one, without \
+         its items"
     );
     CreateError::of(CreateErrorKind::Damaged, text)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use micanite_control::Request;
+use micanite_control::{Format, Request};
 
 use super::options::Worker;
 use super::share::Place;
@@ -28,7 +28,7 @@ pub fn workers(
     let cpus = match chosen {
         Some(chosen) => chosen.iter().copied().enumerate().collect(),
         None => {
-            let statistics = ask(Request::Stats)?;
+            let statistics = ask(Request::Stats(Format::default()))?;
             let pid = pid(&statistics).ok_or("the server does not say which process it is")?;
             cpus_of(&Path::new("/proc").join(pid))
         }
@@ -133,7 +133,7 @@ mod tests {
     fn workers_have_the_cpus_that_are_chosen_or_that_their_threads_are_kept_on() {
         let ask = |request| match request {
             Request::Directory => Ok(DIRECTORY.into()),
-            Request::Stats => Ok(format!("STAT pid {}\n", std::process::id())),
+            Request::Stats(_) => Ok(format!("STAT pid {}\n", std::process::id())),
             _ => Err("not asked".into()),
         };
         let (chosen, places) = workers(ask, Some(&[3, 5])).unwrap();

@@ -5,6 +5,7 @@
 //! only shrink.
 
 mod book;
+mod doctor;
 mod exceptions;
 mod folders;
 mod functions;

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::address::resolve;
 use super::tls::{ListenTls, TlsSettings};
+use super::{UsageError, Value};
 
 /// Port of an address that names none.
 const PORT_DEFAULT: u16 = 9311;
@@ -27,6 +28,18 @@ pub(super) fn check((_, mark): Place, tls: Option<&TlsSettings>) -> Result<(), S
         }
         (ListenTls::Mutual, Some(_)) => Ok(()),
     }
+}
+
+/// Returns the names of `--admin-hosts`.
+pub(super) fn hosts(option: &Value) -> Result<Vec<String>, UsageError> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    option
+        .list()
+        .map(|name| match name.bytes().all(is_part) {
+            true => Ok(name.to_owned()),
+            false => Err(option.wrong(format!("'{name}' is no name of a host: give it without a port"))),
+        })
+        .collect()
 }
 
 fn address(word: &str) -> Result<Option<SocketAddr>, String> {
@@ -67,6 +80,19 @@ mod tests {
         }
         for word in ["", "-2", "65536", "127.0.0.1:x", "[::1"] {
             assert!(text(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_without_ports() {
+        let hosts = |names: &str| {
+            let options: crate::configuration::Options =
+                toml::from_str(&format!("admin-hosts = '{names}'")).unwrap();
+            crate::configuration::Settings::of(&options, 1).map(|settings| settings.admin_hosts)
+        };
+        assert_eq!(hosts("a.example,cache-1"), Ok(vec!["a.example".into(), "cache-1".into()]));
+        for wrong in ["a:80", "http://a", "*.example"] {
+            assert!(hosts(wrong).is_err(), "{wrong}");
         }
     }
 

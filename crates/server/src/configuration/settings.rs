@@ -151,6 +151,8 @@ pub struct Settings {
     pub admin_tls: ListenTls,
     /// Directory for files that its users begin.
     pub admin_files: Option<PathBuf>,
+    /// Names that it is asked by, beside the machine's own.
+    pub admin_hosts: Vec<String>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     pub io: IoSettings,
@@ -228,6 +230,7 @@ impl Settings {
             admin: admin.0,
             admin_tls: admin.1,
             admin_files: checks::path_or_none(&options.admin_files)?,
+            admin_hosts: admin::hosts(&options.admin_hosts)?,
             value_buffer_bytes: 0,
             io: IoSettings { choice: options.io.parse()?, refused: None },
             hash_seed: checks::hash_seed(&options.hash_seed)?,

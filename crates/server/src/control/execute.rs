@@ -1,6 +1,5 @@
 //! Executes requests. The control thread is no worker: it posts work for a worker to the first one.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,14 +12,10 @@ use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use micanite_workload::recording::End;
 
 use crate::control::numa::Follow;
-use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
-use crate::output::Output;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
-use crate::telemetry::hot::{self, HotKey};
 use crate::telemetry::record::Recorder;
-use crate::telemetry::stats;
 use crate::worker::Post;
 
 /// Deadline of posted work.
@@ -43,23 +38,25 @@ impl Executor {
         match request {
             Request::Mode { access, partition } => self.mode(*access, *partition),
             Request::Move { partition, owner } => {
-                let follow = self.change(*partition, |before| Route { owner: *owner, ..before })?;
-                Ok(follow.text(*partition))
+                let (before, follow) = self.change(*partition, |before| Route { owner: *owner, ..before })?;
+                let said = format!("partition {partition}: worker {} -> {owner}\n", before.owner);
+                Ok(said + &follow.text(*partition))
             }
-            Request::Routes => Ok(self.routes()),
+            Request::Routes(format) => Ok(self.routes(*format)),
             Request::Directory => match &self.server.shared.native {
                 Some(native) => Ok(directory_text(&self.server.shared.cache, native)),
                 None => Err("the native protocol is not spoken: see --native".into()),
             },
             Request::Balance { balance } => {
                 self.several_workers()?;
+                let before = self.server.balance.get();
                 self.server.balance.set(*balance);
-                Ok(String::new())
+                Ok(format!("balance: {} -> {}\n", before.name(), balance.name()))
             }
             Request::Invalidate { name } => self.invalidate(name),
             Request::Numa => Ok(self.server.numa.report(&self.server.shared.cache)),
-            Request::Hotkeys => Ok(self.hot_keys()),
-            Request::Stats => Ok(self.stats()),
+            Request::Hotkeys(format) => Ok(self.hot_keys(*format)),
+            Request::Stats(format) => Ok(self.stats(*format)),
             Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),
@@ -67,78 +64,42 @@ impl Executor {
         }
     }
 
-    fn several_workers(&self) -> Result<(), String> {
+    pub(super) fn several_workers(&self) -> Result<(), String> {
         match self.server.settings.threads {
             1 => Err("there is one worker, which does everything: see -t".into()),
             _ => Ok(()),
         }
     }
 
-    fn partitions(&self) -> usize {
+    pub(super) fn partitions(&self) -> usize {
         self.server.shared.cache.layout().partitions
     }
 
     fn mode(&self, access: Access, partition: Option<usize>) -> Answer {
         let all = 0..self.partitions();
         let which = partition.map_or(all, |one| one..one.saturating_add(1));
-        let mut follows = Vec::new();
+        let (mut follows, mut modes) = (Vec::new(), Vec::new());
         for partition in which {
-            let follow = self.change(partition, |before| Route { access, ..before })?;
+            let (before, follow) = self.change(partition, |before| Route { access, ..before })?;
+            modes.push(before.access);
             follows.extend((follow != Follow::Nothing).then_some((partition, follow)));
         }
+        let said = mode_text(&modes, access, partition);
         Ok(match follows.as_slice() {
-            [] => String::new(),
-            [(partition, follow)] => follow.text(*partition),
-            several => format!("the memory of {} partitions follows, see ctl numa\n", several.len()),
+            [] => said,
+            [(partition, follow)] => said + &follow.text(*partition),
+            several => said + &format!("the memory of {} partitions follows, see ctl numa\n", several.len()),
         })
     }
 
-    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Result<Follow, String> {
+    /// Changes a route. Returns the one before.
+    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Result<(Route, Follow), String> {
         self.several_workers()?;
         let _routing = self.server.balance.routing();
         let before =
             self.server.shared.cache.route(partition).unwrap_or(Route { access: Access::Crcw, owner: 0 });
-        self.server.set_route(partition, change(before)).map_err(|error| error.to_string())
-    }
-
-    /// A table. A single worker counts nothing by partition.
-    fn routes(&self) -> String {
-        let mut text = format!(
-            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}  {:>6}\n",
-            "partition", "mode", "owner", "requests/s", "requests", "busy"
-        );
-        let counts = self.server.shared.loads.now(&self.server.shared.cache);
-        let (rates, costs) = (self.server.balance.rates(), self.server.balance.costs());
-        let several = self.several_workers().is_ok();
-        let number = |number: Option<u64>| match number {
-            Some(number) if several => number.to_string(),
-            _ => "-".into(),
-        };
-        for partition in 0..self.partitions() {
-            let Some(Route { access, owner }) = self.server.shared.cache.route(partition) else {
-                continue;
-            };
-            let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
-            let (rate, sum) = (number(rates.get(partition).copied()), number(Some(sum)));
-            let busy =
-                costs.get(partition).map_or_else(|| "-".into(), |ns| format!("{:.2}%", *ns as f64 / 1e7));
-            let mode = access.name();
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{partition:>9}  {mode:<4}  {owner:>5}  {rate:>12}  {sum:>15}  {busy:>6}");
-        }
-        text
-    }
-
-    /// A table. Workers are not asked: each writes a sketch of its own.
-    fn hot_keys(&self) -> String {
-        let now_s = seconds(self.clock.now_ms());
-        let hottest = hot::hottest(&self.server.shared.hot, now_s, hot::KEYS_MAX);
-        let mut text = format!("{:>8}  key\n", "share");
-        for HotKey { key, share } in &hottest.keys {
-            let (percent, key) = (100.0 * share, hot::printed(key));
-            let _ = writeln!(text, "{percent:>7.3}%  {key}");
-        }
-        text
+        let changed = self.server.set_route(partition, change(before));
+        Ok((before, changed.map_err(|error| error.to_string())?))
     }
 
     fn invalidate(&self, name: &str) -> Answer {
@@ -156,18 +117,10 @@ impl Executor {
         self.worker.send(post).map_err(|_| ending)?;
         self.server.shared.wakers[0].wake();
         match answered.recv_timeout(WORKER_TIMEOUT) {
-            Ok(Ok(())) => Ok(String::new()),
+            Ok(Ok(())) => Ok(format!("namespace {name}: all items discarded\n")),
             Ok(Err(too_many)) => Err(too_many.to_string()),
             Err(_) => Err("the worker does not answer".into()),
         }
-    }
-
-    fn stats(&self) -> String {
-        let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
-        let mut output = Output::new(&mut bytes, 0);
-        stats::general(&self.server, seconds(self.clock.now_ms()), &mut output);
-        let filled = output.filled();
-        String::from_utf8_lossy(&bytes[..filled]).replace('\r', "")
     }
 
     /// Checks that every worker makes progress, which shows in its CPU time.
@@ -212,4 +165,19 @@ impl Executor {
         let (items, bytes) = (snapshot.items, snapshot.bytes);
         Ok(format!("{items} items, {bytes} bytes of keys and values{left_out}\n"))
     }
+}
+
+/// Describes what became of the modes that partitions had: all of them, or this one.
+fn mode_text(before: &[Access], after: Access, partition: Option<usize>) -> String {
+    let after = after.name();
+    if let (Some(partition), [before]) = (partition, before) {
+        return format!("mode of partition {partition}: {} -> {after}\n", before.name());
+    }
+    let count = |mode: &Access| before.iter().filter(|before| *before == mode).count();
+    let modes: Vec<_> = Access::ALL.iter().filter(|mode| count(mode) > 0).collect();
+    let line = |mode: &&Access| match modes.len() {
+        1 => format!("mode: {} -> {after}\n", mode.name()),
+        _ => format!("mode of {} of {} partitions: {} -> {after}\n", count(mode), before.len(), mode.name()),
+    };
+    modes.iter().map(|mode| line(mode)).collect()
 }

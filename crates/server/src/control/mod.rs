@@ -6,6 +6,7 @@
 //! | `socket` | opens the control socket |
 //! | `thread` | serves it: one client at a time, with deadlines |
 //! | `execute` | executes its requests |
+//! | `lists` | what it lists, as text and JSON |
 //! | [`balance`] | changes routes by measured load |
 //! | `kernel_get` | tends the program that answers GETs in the kernel |
 //! | `local` | lets readers on the same host in, and takes their notes |
@@ -15,6 +16,7 @@
 pub mod balance;
 mod execute;
 pub(crate) mod kernel_get;
+mod lists;
 pub mod local;
 pub mod numa;
 pub(crate) mod restart;

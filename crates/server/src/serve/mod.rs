@@ -143,9 +143,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     helpers.end();
     threads.join(&server);
     log::end_limits();
+    // Probes are answered until here. An action that was taken before the end has ended after this.
+    let admin = admin.end();
     // There may be none.
     let _ = server.shared.recorder.stop(End::Server);
-    let admin = admin.end();
     drop(image);
     if server.restart.is_wanted() {
         let failure = inheritance::pass_on(&server, &acceptor, sockets.as_ref(), &kept_udp, admin.as_ref());

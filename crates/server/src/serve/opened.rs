@@ -22,7 +22,7 @@ use crate::native::{NativeInterface, NativeShared, Sockets};
 use crate::security::auth::Auth;
 use crate::security::tls::TlsShared;
 use crate::shared::clock::{Clock, unix_now_s};
-use crate::telemetry::admin::Admin;
+use crate::telemetry::admin::{Admin, Hosts};
 use crate::udp::UdpSockets;
 
 pub(super) struct Opened {
@@ -92,7 +92,8 @@ impl Opened {
     /// Starts the admin side, if it has not been started yet.
     pub fn start_admin(&mut self, settings: &Settings, inheritance: &Inheritance) -> Result<(), Failure> {
         let tls = self.tls.clone().map(|tls| (tls, settings.admin_tls));
-        self.admin.start(tls, inheritance.is_restart()).map_err(cannot_start)
+        let hosts = Hosts::new(&settings.admin_hosts);
+        self.admin.start(tls, hosts, inheritance.is_restart()).map_err(cannot_start)
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use micanite_control::{Balance, size};
 use micanite_engine::{ImageState, Layout, Semantics};
+use micanite_memory::allocated_bytes;
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
@@ -38,6 +39,8 @@ struct Beside {
     local_bytes: usize,
     /// Recovery needs it before anything else of this is used.
     recovery_bytes: usize,
+    /// The part of it that is mapped at the start: frames of ports, the cache area.
+    mapped_bytes: usize,
 }
 
 impl Beside {
@@ -70,6 +73,7 @@ impl Beside {
                 Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
                 _ => 0,
             },
+            mapped_bytes: mapped_bytes(settings),
         }
     }
 
@@ -83,6 +87,12 @@ impl Beside {
             + self.local_bytes;
         serving_bytes.max(self.recovery_bytes)
     }
+}
+
+fn mapped_bytes(settings: &Settings) -> usize {
+    let bypass = settings.native.as_ref().and_then(|native| native.bypass.as_ref());
+    let area_bytes = settings.fabric.as_ref().map_or(0, FabricSettings::area_bytes);
+    bypass.map_or(0, |bypass| bypass.memory_bytes) + area_bytes
 }
 
 fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
@@ -274,7 +284,7 @@ fn image(server: &Server) -> String {
             "not closed by the process before, checked: {} items",
             server.shared.cache.stats().items_live
         ),
-        ImageState::Discarded { reason } => format!("discarded and made anew: {reason}"),
+        ImageState::Discarded { reason } => format!("new, all items discarded: {reason}"),
     };
     match &server.settings.image {
         Some(directory) => format!("; image {} ({found})", directory.display()),
@@ -297,10 +307,15 @@ fn values(settings: &Settings) -> String {
     )
 }
 
+/// Describes the memory beside `-m`: what is allocated now, and the most that it can become.
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
+    let now = match allocated_bytes() {
+        Some(bytes) => format!("{} now, ", size::text(bytes + beside.mapped_bytes)),
+        None => String::new(),
+    };
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} \
+        "{now}at most {}: {} for {} connections that do not read, {} for long values on their way, {} \
          shared{}{}{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),

@@ -193,6 +193,9 @@ options! {
         /// Directory for the snapshots and recordings that users of the console (--admin) begin; none: they
         /// begin none
         admin_files = of(Kind::Path, "DIRECTORY").default("none");
+        /// Further names that browsers may ask --admin by, separated by commas; addresses, localhost and the
+        /// machine's own name need no mention
+        admin_hosts = of(Kind::Text, "NAMES");
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");

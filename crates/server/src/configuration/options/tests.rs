@@ -1,6 +1,6 @@
 //! Sources of options: command line, environment, file.
 
-use super::Options;
+use super::{Options, UNSAID};
 use crate::configuration::tests::{options, parse};
 
 #[test]
@@ -57,4 +57,27 @@ fn sections_and_set_name_the_same_options() {
     let set = parse("--set native.payload=3000 --set threads=2").unwrap().options().unwrap().or(section);
     assert_eq!((set.native_payload.text(), set.threads.text()), (Some("3000"), Some("2")));
     assert_eq!(set.native.text(), Some("9000"));
+}
+
+/// A key that is none gets the nearest one named, but never one that is for tests or refused.
+#[test]
+fn the_nearest_key_is_suggested_and_no_hidden_one() {
+    let said = |key: &str| toml::from_str::<Options>(&format!("{key} = 1")).unwrap_err().to_string();
+    for (key, suggested) in [
+        ("thread", "'threads'"),
+        ("memory-limti", "'memory-limit'"),
+        ("admin-host", "'admin-hosts'"),
+        ("native.busy-pol", "'native.busy-poll'"),
+    ] {
+        assert!(said(key).contains(&format!("did you mean {suggested}?")), "{key}: {}", said(key));
+    }
+    let values = UNSAID.values();
+    let hidden: Vec<_> = values.iter().filter(|value| value.declared.is_hidden()).collect();
+    assert!(hidden.len() >= 3);
+    for value in hidden {
+        let name = &value.declared.name;
+        for key in [format!("{name}x"), name[..name.len() - 1].into()] {
+            assert!(!said(&key).contains(&format!("'{name}'")), "{}", said(&key));
+        }
+    }
 }

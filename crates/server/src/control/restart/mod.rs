@@ -121,7 +121,8 @@ pub fn begin(server: &Arc<Server>, force: bool, mut client: Option<Stream>) {
 
 fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
     if *server.shared.cache.image_state() == ImageState::None && !force {
-        return Err("there is no --image, so what is stored would be lost (ctl restart --force)".into());
+        let text = "there is no --image: ctl restart --force restarts, and this discards all items";
+        return Err(text.into());
     }
     if let Some(reason) = &server.restart.forbidden {
         return Err(reason.clone());

@@ -48,7 +48,8 @@ fn remedies(settings: &Settings, is_fixed: bool) -> Vec<String> {
     let now = partitions(settings);
     let mut remedies = Vec::new();
     if is_fixed {
-        remedies.push("another --image directory with more memory (-m)".to_owned());
+        remedies
+            .push("another --image directory with more memory (-m), which begins without items".to_owned());
     } else {
         let suffices = |changed: &Settings| partitions(changed) >= settings.threads;
         let mut more = settings.clone();
@@ -145,6 +146,6 @@ mod tests {
     fn images_keep_their_partitions() {
         let found = remedies(&settings("threads = 2\nmemory-limit = 32\naccess = 'erew'"), true);
         assert_eq!(found.last().unwrap(), "-t 1");
-        assert!(found[0].contains("--image"));
+        assert!(found[0].contains("--image") && found[0].contains("begins without items"));
     }
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use micanite_net::{ByteStream, Interest, Poller, Stream, Transport};
 use nix::sys::socket::{Shutdown, shutdown};
@@ -20,7 +20,8 @@ pub(super) struct Connection {
     stream: Transport<Stream>,
     pub token: u64,
     peer: Option<IpAddr>,
-    pub until: Instant,
+    deadline: Duration,
+    until: Instant,
     request: Vec<u8>,
     reply: Vec<u8>,
     sent: usize,
@@ -30,15 +31,23 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: Transport<Stream>, token: u64, peer: Option<IpAddr>, until: Instant) -> Self {
+    /// With a deadline for its request, and for its reply.
+    pub fn new(stream: Transport<Stream>, token: u64, peer: Option<IpAddr>, deadline: Duration) -> Self {
         let (request, reply) = (Vec::new(), Vec::new());
-        Self { stream, token, peer, until, request, reply, sent: 0, drained: 0, waits: false }
+        let until = Instant::now() + deadline;
+        Self { stream, token, peer, deadline, until, request, reply, sent: 0, drained: 0, waits: false }
     }
 
     /// Takes the reply that the connection waits for.
     pub fn set_reply(&mut self, reply: Reply) {
         self.reply = reply.into_bytes();
         self.waits = false;
+        self.until = Instant::now() + self.deadline;
+    }
+
+    /// Returns whether its time is over. Waiting for an action has no deadline: the action has its own.
+    pub fn is_late(&self, now: Instant) -> bool {
+        !self.waits && now >= self.until
     }
 
     /// Goes on as far as it can; `None` when the connection is over.

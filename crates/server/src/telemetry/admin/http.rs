@@ -14,6 +14,7 @@ use nix::sys::signal::SigSet;
 
 use super::connection::Connection;
 use super::console::Console;
+use super::hosts::Hosts;
 use super::state::State;
 use crate::configuration::ListenTls;
 use crate::security::tls::TlsShared;
@@ -23,8 +24,8 @@ use crate::telemetry::log::error;
 pub(super) const CONNECTIONS_MAX: usize = 32;
 /// The longest request, headers and body included.
 pub(super) const REQUEST_BYTES_MAX: usize = 8192;
-/// A connection's time for its request and reply together.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// A connection's time for its request and reply together, without that of an action.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between two checks of deadlines while there are connections.
 const DEADLINE_CHECK_MS: u16 = 500;
 /// Pause of accepting when descriptors have run out.
@@ -47,11 +48,17 @@ pub(crate) struct AdminThread {
 type Tls = Option<(Arc<TlsShared>, ListenTls)>;
 
 impl AdminThread {
-    /// Serves at a listener that is bound already.
+    /// Serves at a listener that is bound already. `deadline` is that of connections.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
-    pub fn start(listener: Listener, state: &Arc<State>, tls: Tls) -> io::Result<Self> {
+    pub fn start(
+        listener: Listener,
+        state: &Arc<State>,
+        tls: Tls,
+        hosts: Hosts,
+        deadline: Duration,
+    ) -> io::Result<Self> {
         let address = listener.address().ok_or(ErrorKind::Unsupported)?;
         let tls = tls.filter(|(_, mark)| *mark != ListenTls::Plain);
         let is_encrypted = tls.is_some();
@@ -63,7 +70,8 @@ impl AdminThread {
             listener,
             tls,
             poller,
-            console: Console::new(state, address, is_encrypted, &ending),
+            console: Console::new(state, hosts, (address, is_encrypted), &ending),
+            deadline,
             ending: Arc::clone(&ending),
             connections: VecDeque::with_capacity(CONNECTIONS_MAX),
             next: FIRST,
@@ -73,6 +81,7 @@ impl AdminThread {
             // of them cannot fail.
             let _ = SigSet::all().thread_block();
             server.run();
+            server.console.end();
             server.listener
         })?;
         Ok(Self { address, is_encrypted, ending, thread })
@@ -83,7 +92,7 @@ impl AdminThread {
         self.ending.0.wake();
     }
 
-    /// Ends it. The listener stays for another program in this process.
+    /// Ends it, and the action that it executes. The listener stays for another program in this process.
     pub fn end(self) -> Option<Listener> {
         self.ending.1.store(true, Ordering::Release);
         self.ending.0.wake();
@@ -97,6 +106,7 @@ struct Server {
     tls: Tls,
     poller: Poller,
     console: Console,
+    deadline: Duration,
     ending: Arc<(Waker, AtomicBool)>,
     /// The oldest first.
     connections: VecDeque<Connection>,
@@ -123,7 +133,7 @@ impl Server {
             }
             self.send_answers();
             let now = Instant::now();
-            self.connections.retain(|connection| now < connection.until);
+            self.connections.retain(|connection| !connection.is_late(now));
         }
     }
 
@@ -138,7 +148,9 @@ impl Server {
             Err(_) => return,
         };
         if self.connections.len() == CONNECTIONS_MAX {
-            self.connections.pop_front();
+            // Few wait for an action: one at a time of each sort is executed.
+            let oldest = self.connections.iter().position(|connection| !connection.waits);
+            self.connections.remove(oldest.unwrap_or(0));
         }
         let token = self.next;
         self.next += 1;
@@ -147,7 +159,7 @@ impl Server {
             return;
         }
         if let Some(stream) = self.transport(stream) {
-            self.connections.push_back(Connection::new(stream, token, peer, Instant::now() + DEADLINE));
+            self.connections.push_back(Connection::new(stream, token, peer, self.deadline));
         }
     }
 
@@ -188,4 +200,68 @@ fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
     let number = error.raw_os_error();
     shortages.iter().any(|errno| number == Some(*errno as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::control::Executor;
+    use crate::shared::clock::Clock;
+    use crate::testing::Bench;
+    use crate::worker::Post;
+
+    const DEADLINE_OF_TEST: Duration = Duration::from_secs(1);
+
+    fn post(address: SocketAddr, path: &str, headers: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let length = body.len();
+        let text = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\n{headers}\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
+    fn rest(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Returns the headers that prove a login.
+    fn log_in(address: SocketAddr) -> String {
+        let reply = rest(post(address, "/login", "", r#"{"user":"ada","password":"secret"}"#));
+        let behind =
+            |text: &str, end: char| reply.split_once(text).unwrap().1.split(end).next().unwrap().to_owned();
+        let (cookie, token) = (behind("Set-Cookie: ", ';'), behind("\"token\":\"", '"'));
+        format!("Cookie: {cookie}\r\nX-Micanite-Token: {token}\r\n")
+    }
+
+    #[test]
+    fn an_action_longer_than_the_deadline_is_answered() {
+        let users = std::env::temp_dir().join(format!("micanite-admin-users-{}", std::process::id()));
+        std::fs::write(&users, "ada:secret\n").unwrap();
+        let bench = Bench::new(&format!("auth-file = '{}'", users.display()));
+        std::fs::remove_file(users).unwrap();
+        let (worker, posts) = channel();
+        let state = Arc::new(State::default());
+        state.set_running(Executor { server: Arc::clone(&bench.server), clock: Clock::start(), worker });
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let admin = AdminThread::start(listener, &state, None, Hosts::default(), DEADLINE_OF_TEST).unwrap();
+        let login = log_in(admin.address);
+        let action = post(admin.address, "/control", &login, r#"{"action":"flush","namespace":"user"}"#);
+        let Ok(Post::Invalidate { answer, .. }) = posts.recv() else { panic!("no order for the worker") };
+        // A connection that comes later says nothing, and is closed at its deadline.
+        let idle = TcpStream::connect(admin.address).unwrap();
+        assert_eq!(rest(idle), "");
+        answer.send(Ok(())).unwrap();
+        let reply = rest(action);
+        assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
+        admin.end().unwrap();
+    }
 }

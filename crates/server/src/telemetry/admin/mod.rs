@@ -10,6 +10,7 @@
 //! | `http` | the thread: accepts, ticks, ends |
 //! | `connection` | one connection that never blocks: request, reply, end |
 //! | `console` | answers requests; logins and actions |
+//! | `hosts` | names that requests may ask for |
 //! | `request` | a request's line, headers and body |
 //! | `pages` | what is at each path |
 //! | `files` | the console's page: HTML, style and modules |
@@ -23,6 +24,7 @@ mod console;
 mod exposition;
 mod feed;
 mod files;
+mod hosts;
 mod http;
 mod metrics;
 mod pages;
@@ -40,6 +42,7 @@ use crate::configuration::ListenTls;
 use crate::control::Executor;
 use crate::security::tls::TlsShared;
 pub(crate) use feed::bytes as feed_bytes;
+pub(crate) use hosts::Hosts;
 use http::AdminThread;
 use state::State;
 
@@ -62,10 +65,15 @@ impl Admin {
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
-    pub fn start(&mut self, tls: Option<(Arc<TlsShared>, ListenTls)>, is_restart: bool) -> io::Result<()> {
+    pub fn start(
+        &mut self,
+        tls: Option<(Arc<TlsShared>, ListenTls)>,
+        hosts: Hosts,
+        is_restart: bool,
+    ) -> io::Result<()> {
         self.state.set_restart(is_restart);
         if let Some(listener) = self.listener.take() {
-            self.thread = Some(AdminThread::start(listener, &self.state, tls)?);
+            self.thread = Some(AdminThread::start(listener, &self.state, tls, hosts, http::DEADLINE)?);
         }
         Ok(())
     }
@@ -81,7 +89,8 @@ impl Admin {
         self.thread.as_ref().map(|thread| (thread.address, thread.is_encrypted))
     }
 
-    /// Ends the thread. The listener stays for another program in this process.
+    /// Ends the thread, and the action that it executes. The listener stays for another program in this
+    /// process.
     pub fn end(self) -> Option<Listener> {
         self.thread.and_then(AdminThread::end)
     }

@@ -7,7 +7,7 @@ use super::reply::{JSON, OK, Reply, UNAVAILABLE};
 use super::state::{Health, State};
 use crate::shared::Server;
 use crate::shared::clock::seconds;
-use crate::telemetry::hot::{self, Hottest};
+use crate::telemetry::hot;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -29,7 +29,7 @@ pub(super) fn page(state: &State, feed: &mut Feed, path: &str, query: &str) -> O
         "/directory" => of_server(|server, _| Reply::new(OK, JSON, directory(server))),
         "/hotkeys" => of_server(|server, now_s| {
             let hottest = hot::hottest(&server.shared.hot, now_s, hot::KEYS_MAX);
-            Reply::new(OK, JSON, hot_keys(&hottest))
+            Reply::new(OK, JSON, hottest.json())
         }),
         "/about" => of_feed(feed.about(state)),
         "/state" => of_feed(feed.state(state, Wanted::of(query))),
@@ -51,6 +51,7 @@ fn health(health: Health) -> Reply {
 fn config(server: &Server) -> Reply {
     Reply::new(OK, "application/toml", server.settings.public_options().to_string())
 }
+
 /// Generation, ports of the workers, and mode and owner of each partition.
 fn directory(server: &Server) -> String {
     let cache = &*server.shared.cache;
@@ -69,19 +70,5 @@ fn directory(server: &Server) -> String {
         "{{\"generation\":{generation},\"native_ports\":[{}],\"partitions\":[{}]}}\n",
         ports.join(","),
         routes.join(",")
-    )
-}
-
-/// Printed keys need no escaping in JSON.
-fn hot_keys(hottest: &Hottest) -> String {
-    let keys = hottest.keys.iter().map(|hot| {
-        let (key, share) = (hot::printed(&hot.key), hot.share);
-        format!(r#"{{"key":"{key}","share":{share:.6}}}"#)
-    });
-    format!(
-        "{{\"half_life_seconds\":{},\"samples\":{:.0},\"keys\":[{}]}}\n",
-        hot::HALF_LIFE_S,
-        hottest.samples,
-        keys.collect::<Vec<_>>().join(",")
     )
 }

@@ -1,7 +1,5 @@
 //! An HTTP request, as far as it matters here: method, path, some headers, and the body of a POST.
 
-use std::net::IpAddr;
-
 use super::http::REQUEST_BYTES_MAX;
 
 /// Header lines of a request, at most.
@@ -106,17 +104,6 @@ fn body<'a>(
     }
 }
 
-/// Returns whether a `Host` names this machine without a name service. A foreign page whose name resolves to
-/// this machine (DNS rebinding) sends its own name.
-pub(super) fn is_local_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let literal = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || literal.parse::<IpAddr>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,16 +158,6 @@ mod tests {
         ] {
             let bytes = format!("{head}{lines}\r\n");
             assert_eq!(Request::parse(bytes.as_bytes()), Some(expected), "{lines}");
-        }
-    }
-
-    #[test]
-    fn names_of_this_machine() {
-        for local in ["localhost:9311", "127.0.0.1", "127.0.0.1:1", "[::1]:9311", "[::1]"] {
-            assert!(is_local_name(local), "{local}");
-        }
-        for other in ["evil.example", "evil.example:9311", "", "localhost.evil.example"] {
-            assert!(!is_local_name(other), "{other}");
         }
     }
 }

@@ -100,6 +100,22 @@ pub struct Hottest {
     pub samples: f64,
 }
 
+impl Hottest {
+    /// One JSON object. Printed keys need no escaping in it.
+    pub fn json(&self) -> String {
+        let keys = self.keys.iter().map(|hot| {
+            let (key, share) = (printed(&hot.key), hot.share);
+            format!(r#"{{"key":"{key}","share":{share:.6}}}"#)
+        });
+        format!(
+            "{{\"half_life_seconds\":{},\"samples\":{:.0},\"keys\":[{}]}}\n",
+            HALF_LIFE_S,
+            self.samples,
+            keys.collect::<Vec<_>>().join(",")
+        )
+    }
+}
+
 /// The hottest keys of all workers together.
 pub fn hottest(workers: &[HotKeys], now_s: u32, keys_max: usize) -> Hottest {
     let mut weights: HashMap<Box<[u8]>, f64> = HashMap::new();

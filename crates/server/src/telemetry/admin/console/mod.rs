@@ -1,30 +1,32 @@
 //! Answers requests: pages for everybody, actions for those who have logged in.
 //!
 //! An action needs a session's cookie, that session's token in a header, and an `Origin` that is the host
-//! which was asked. It runs on a thread of its own, because it may wait for a worker or copy the cache.
+//! which was asked. Everybody's requests need a `Host` that is a name of this server.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `sessions` | logins: bounded, and ending by themselves |
 //! | `actions` | what may be asked for, and its names of files |
+//! | `room` | the room for those files |
+//! | `work` | executes actions |
 
 mod actions;
+mod room;
 mod sessions;
+mod work;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::AtomicBool;
 
-use micanite_control::Request as Order;
-use micanite_control::answer::Answer;
 use micanite_net::Waker;
 use serde::Deserialize;
 
 use super::feed::Feed;
+use super::hosts::Hosts;
 use super::pages;
 use super::reply::{JSON, OK, Reply, UNAVAILABLE};
-use super::request::{Headers, Request, is_local_name};
+use super::request::{Headers, Request};
 use super::state::State;
 use crate::control::Executor;
 use crate::security::auth::{Auth, Verdict};
@@ -33,9 +35,12 @@ use crate::shared::clock::seconds;
 use crate::telemetry::log::limited;
 use actions::Action;
 use sessions::{Session, Sessions};
+use work::{News, Stage, Work};
 
 const FORBIDDEN: &str = "403 Forbidden";
 const UNAUTHORIZED: &str = "401 Unauthorized";
+/// Paths that programs read, by any name of the machine: Prometheus and probes use names of their own.
+const PROGRAMS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 /// The connection that a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -44,26 +49,15 @@ pub(super) struct From {
     pub peer: Option<IpAddr>,
 }
 
-/// An action that has been done.
-struct Done {
-    /// The connection that waits, if one does.
-    token: u64,
-    /// The user and what was asked for, in words.
-    what: String,
-    answer: Answer,
-}
-
 /// State of the admin thread.
 pub(super) struct Console {
     state: Arc<State>,
     feed: Feed,
     sessions: Sessions,
+    hosts: Hosts,
     is_loopback: bool,
     is_encrypted: bool,
-    done: (Sender<Done>, Receiver<Done>),
-    waker: Arc<(Waker, AtomicBool)>,
-    /// A copy is made; another action is executed.
-    busy: [Arc<AtomicBool>; 2],
+    work: Work,
 }
 
 #[derive(Deserialize)]
@@ -82,19 +76,18 @@ impl Drop for Credentials {
 impl Console {
     pub fn new(
         state: &Arc<State>,
-        address: SocketAddr,
-        is_encrypted: bool,
+        hosts: Hosts,
+        (address, is_encrypted): (SocketAddr, bool),
         waker: &Arc<(Waker, AtomicBool)>,
     ) -> Self {
         Self {
             state: Arc::clone(state),
             feed: Feed::new(),
             sessions: Sessions::new(address.port(), is_encrypted),
+            hosts,
             is_loopback: address.ip().is_loopback(),
             is_encrypted,
-            done: channel(),
-            waker: Arc::clone(waker),
-            busy: Default::default(),
+            work: Work::new(waker),
         }
     }
 
@@ -105,14 +98,20 @@ impl Console {
 
     /// Returns the next reply to a connection that waits for it.
     pub fn answer(&mut self) -> Option<(u64, Reply)> {
-        let Done { token, what, answer } = self.done.1.try_recv().ok()?;
-        let (outcome, reply) = match &answer {
-            Ok(text) => ("done", Reply::new(OK, super::reply::TEXT, text.clone())),
-            Err(text) => (text.as_str(), Reply::text("409 Conflict", text.clone())),
+        let News { token, what, stage } = self.work.news()?;
+        let (outcome, reply) = match &stage {
+            Stage::Begun => ("begun", Reply::text("202 Accepted", "begun; an event tells its end")),
+            Stage::Ended(Ok(text)) => ("done", Reply::new(OK, super::reply::TEXT, text.clone())),
+            Stage::Ended(Err(text)) => (text.as_str(), Reply::text("409 Conflict", text.clone())),
         };
         limited!(INFO, "console action", action = %what, outcome = %outcome);
         self.note_control(format!("{what}: {outcome}"));
         Some((token, reply))
+    }
+
+    /// Waits for the action that is executed. No further one begins.
+    pub fn end(&mut self) {
+        self.work.end();
     }
 
     /// Returns the reply to a request; `None` if it comes later.
@@ -128,8 +127,10 @@ impl Console {
             }
             Request::Read { headers, .. } | Request::Post { headers, .. } => headers,
         };
-        if self.is_loopback && !headers.host.is_none_or(is_local_name) {
-            return Some(Reply::text("421 Misdirected Request", "ask for localhost or for an address"));
+        if !self.is_asked_by_name(headers, &request) {
+            let text =
+                "the Host is no name of this server: ask for its address, or start it with --admin-hosts";
+            return Some(Reply::text("421 Misdirected Request", text));
         }
         // The server may have begun to run since.
         self.tick();
@@ -146,6 +147,14 @@ impl Console {
             },
             _ => None,
         }
+    }
+
+    /// Returns whether a request has a name of this server. A browser checks names itself where there is TLS,
+    /// and always sends one.
+    fn is_asked_by_name(&self, headers: Headers<'_>, request: &Request<'_>) -> bool {
+        let is_for_all =
+            !self.is_loopback && matches!(request, Request::Read { path, .. } if PROGRAMS.contains(path));
+        self.is_encrypted || is_for_all || headers.host.is_none_or(|host| self.hosts.know(host))
     }
 
     fn post(
@@ -176,6 +185,7 @@ impl Console {
         if !session.has_token(headers.token) {
             return Err(Reply::text(FORBIDDEN, "the token of the session is missing or wrong"));
         }
+        session.renew(now_s);
         if path == "/logout" {
             let reply = Reply::text(OK, "logged out").with("Set-Cookie", &self.sessions.ended_cookie());
             self.sessions.end(headers.cookie);
@@ -232,7 +242,7 @@ impl Console {
         };
         let loads = server.auth.as_ref().map_or(0, |auth| auth.refreshes().0);
         let session = self.sessions.find(headers.cookie, loads, seconds(clock.now_ms()));
-        Reply::new(OK, JSON, session_json(session))
+        Reply::new(OK, JSON, session_json(session.as_deref()))
     }
 
     fn control(
@@ -245,33 +255,12 @@ impl Console {
         let refused = |text: String| Reply::text("400 Bad Request", text);
         let action: Action = serde_json::from_slice(body).map_err(|error| refused(error.to_string()))?;
         let order = action.order(&executor.server.settings).map_err(refused)?;
-        let is_copy = matches!(order, Order::Snapshot { .. });
-        let busy = Arc::clone(&self.busy[usize::from(is_copy)]);
-        if busy.swap(true, Ordering::AcqRel) {
-            return Err(Reply::text("409 Conflict", "another action has not ended"));
-        }
         let what = format!("{user}: {}", actions::printable(&order.to_string()));
-        let (sender, waker) = (self.done.0.clone(), Arc::clone(&self.waker));
-        // Nobody waits for a copy: its end is an event.
-        let token = if is_copy { 0 } else { from.token };
-        let (told, freed) = (what.clone(), Arc::clone(&busy));
-        let run = move || {
-            let answer = executor.execute(&order);
-            freed.store(false, Ordering::Release);
-            // The thread may have ended.
-            let _ = sender.send(Done { token, what: told, answer });
-            waker.0.wake();
-        };
-        if let Err(error) = std::thread::Builder::new().name("console".into()).spawn(run) {
-            busy.store(false, Ordering::Release);
-            return Err(Reply::text(UNAVAILABLE, format!("cannot start a thread: {error}")));
+        match self.work.begin(from.token, what, order, executor) {
+            Some(Ok(())) => Ok(None),
+            Some(Err(error)) => Err(Reply::text(UNAVAILABLE, format!("cannot start a thread: {error}"))),
+            None => Err(Reply::text("409 Conflict", "another action has not ended")),
         }
-        if !is_copy {
-            return Ok(None);
-        }
-        limited!(INFO, "console action", action = %what, outcome = "begun");
-        self.note_control(format!("{what}: begun"));
-        Ok(Some(Reply::text("202 Accepted", "begun; an event tells its end")))
     }
 
     fn note_control(&mut self, text: String) {

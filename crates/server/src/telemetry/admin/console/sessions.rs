@@ -35,6 +35,11 @@ impl Session {
         token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(self.token.as_bytes())))
     }
 
+    /// Begins its idle time again: a user has acted. Reading, which pages do by themselves, does not.
+    pub fn renew(&mut self, now_s: u32) {
+        self.used_s = now_s;
+    }
+
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -58,12 +63,10 @@ impl Sessions {
     }
 
     /// Returns the session of a request's cookies.
-    pub fn find(&mut self, cookies: Option<&str>, loads: u32, now_s: u32) -> Option<&Session> {
+    pub fn find(&mut self, cookies: Option<&str>, loads: u32, now_s: u32) -> Option<&mut Session> {
         self.expire(loads, now_s);
         let place = self.place(cookies?)?;
-        let session = self.sessions.get_mut(place)?;
-        session.used_s = now_s;
-        Some(session)
+        self.sessions.get_mut(place)
     }
 
     /// Ends the session of these cookies.
@@ -152,17 +155,28 @@ mod tests {
     fn sessions_end_by_themselves() {
         let mut sessions = Sessions::new(1, false);
         let cookie = begin(&mut sessions, 0);
-        assert!(sessions.find(Some(&cookie), 0, CONSOLE_SESSION_IDLE_S - 1).is_some());
         let used_s = CONSOLE_SESSION_IDLE_S - 1;
+        sessions.find(Some(&cookie), 0, used_s).unwrap().renew(used_s);
+        assert!(sessions.find(Some(&cookie), 0, used_s + CONSOLE_SESSION_IDLE_S - 1).is_some());
         assert!(sessions.find(Some(&cookie), 0, used_s + CONSOLE_SESSION_IDLE_S).is_none());
         let cookie = begin(&mut sessions, 0);
         for now_s in (0..CONSOLE_SESSION_S).step_by(600) {
-            assert!(sessions.find(Some(&cookie), 0, now_s).is_some());
+            sessions.find(Some(&cookie), 0, now_s).unwrap().renew(now_s);
         }
         assert!(sessions.find(Some(&cookie), 0, CONSOLE_SESSION_S).is_none());
         // Other users than before.
         let cookie = begin(&mut sessions, 0);
         assert!(sessions.find(Some(&cookie), 1, 0).is_none());
+    }
+
+    #[test]
+    fn reading_does_not_keep_a_session() {
+        let mut sessions = Sessions::new(1, false);
+        let cookie = begin(&mut sessions, 0);
+        for now_s in (0..CONSOLE_SESSION_IDLE_S).step_by(60) {
+            assert!(sessions.find(Some(&cookie), 0, now_s).is_some());
+        }
+        assert!(sessions.find(Some(&cookie), 0, CONSOLE_SESSION_IDLE_S).is_none());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Recent events, a bounded number. What happens again within a minute counts into the event that is there,
-//! so that clients cannot push others out.
+//! Recent events, a bounded number. What happens again within a minute counts into the event that is there. A
+//! new event takes the place of the oldest of the most frequent kind, so that clients cannot push others out.
 
 use std::collections::VecDeque;
 
@@ -58,31 +58,42 @@ pub(super) struct Events {
 impl Events {
     /// Adds what happened once.
     pub fn add(&mut self, kind: Kind, now_s: u32, text: impl Into<String>) {
-        self.count(kind, now_s, text, 1, 0);
+        self.push(kind, now_s, cut(text.into().replace(char::is_control, "?")), 1);
     }
 
-    /// Adds what happened `count` times; the same within [`TOGETHER_S`] is one event.
-    pub fn add_many(&mut self, kind: Kind, now_s: u32, text: &str, count: u64) {
-        self.count(kind, now_s, text, count, TOGETHER_S);
-    }
-
-    fn count(&mut self, kind: Kind, now_s: u32, text: impl Into<String>, count: u64, together_s: u32) {
-        self.last += 1;
-        let number = self.last;
-        let text = cut(text.into().replace(char::is_control, "?"));
+    /// Adds a refusal that happened `count` times; the same within [`TOGETHER_S`] is one event. The detail,
+    /// such as an address, is that of the last time.
+    pub fn add_refusals(&mut self, now_s: u32, what: &str, detail: &str, count: u64) {
+        let kind = Kind::Refusal;
         let is_same = |event: &&mut Event| {
-            event.kind == kind && event.text == text && now_s < event.first_s.saturating_add(together_s)
+            let is_recent = now_s < event.first_s.saturating_add(TOGETHER_S);
+            event.kind == kind && event.text.starts_with(what) && is_recent
         };
-        if let Some(event) = self.events.iter_mut().rev().find(is_same) {
-            (event.number, event.last_s) = (number, now_s);
-            event.count += count;
-            return;
-        }
+        let text = cut(format!("{what}{detail}"));
+        let Some(event) = self.events.iter_mut().rev().find(is_same) else {
+            return self.push(kind, now_s, text, count);
+        };
+        self.last += 1;
+        (event.number, event.last_s, event.text) = (self.last, now_s, text);
+        event.count += count;
+    }
+
+    fn push(&mut self, kind: Kind, now_s: u32, text: String, count: u64) {
+        self.last += 1;
         if self.events.len() == CONSOLE_EVENTS_MAX {
-            self.events.pop_front();
+            self.make_room();
         }
-        let (first_s, last_s) = (now_s, now_s);
-        self.events.push_back(Event { id: number, number, kind, first_s, last_s, text, count });
+        let (id, number, first_s, last_s) = (self.last, self.last, now_s, now_s);
+        self.events.push_back(Event { id, number, kind, first_s, last_s, text, count });
+    }
+
+    /// Removes the oldest event of the kind that has the most.
+    fn make_room(&mut self) {
+        let count = |kind: Kind| self.events.iter().filter(|event| event.kind == kind).count();
+        let most = self.events.iter().map(|event| event.kind).max_by_key(|kind| count(*kind));
+        if let Some(oldest) = self.events.iter().position(|event| Some(event.kind) == most) {
+            self.events.remove(oldest);
+        }
     }
 
     /// Returns the events that have changed after this number, in the order of their changes.
@@ -111,7 +122,7 @@ mod tests {
         let mut events = Events::default();
         events.add(Kind::Start, 100, "started");
         for second in 0..200 {
-            events.add_many(Kind::Refusal, 100 + second, "connections refused", 2);
+            events.add_refusals(100 + second, "connections refused", "", 2);
         }
         let found: Vec<_> = events.since(0).iter().map(|it| (it.id, it.kind, it.count)).collect();
         let refusal = Kind::Refusal;
@@ -124,6 +135,31 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(events.since(200).iter().map(|it| (it.id, it.last_s)).collect::<Vec<_>>(), [(182, 299)]);
+    }
+
+    #[test]
+    fn refusals_with_many_addresses_are_one_event() {
+        let mut events = Events::default();
+        for number in 0..200 {
+            events.add_refusals(100, "login refused", &format!(", last from 10.0.0.{number}"), 1);
+            events.add_refusals(100, "values refused", "", 1);
+        }
+        let found: Vec<_> = events.since(0).iter().map(|it| (it.text.as_str(), it.count)).collect();
+        assert_eq!(found, [("login refused, last from 10.0.0.199", 200), ("values refused", 200)]);
+    }
+
+    #[test]
+    fn refusals_do_not_push_other_events_out() {
+        let mut events = Events::default();
+        events.add(Kind::Start, 0, "started");
+        for minute in 0..3 * CONSOLE_EVENTS_MAX as u32 {
+            events.add_refusals(minute * TOGETHER_S, "login refused", "", 1);
+            events.add(Kind::Control, minute * TOGETHER_S, "mode");
+        }
+        let count = |kind| events.since(0).iter().filter(|event| event.kind == kind).count();
+        assert_eq!(count(Kind::Start), 1);
+        assert_eq!(count(Kind::Refusal) + count(Kind::Control), CONSOLE_EVENTS_MAX - 1);
+        assert!(count(Kind::Control) >= CONSOLE_EVENTS_MAX / 2 - 1);
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl Feed {
     }
 
     pub fn note_refused_login(&mut self, peer: &str, now_s: u32) {
-        self.events.add_many(Kind::Refusal, now_s, &format!("login to the console refused, from {peer}"), 1);
+        let detail = format!(", the last from {peer}");
+        self.events.add_refusals(now_s, "logins to the console refused", &detail, 1);
     }
 
     fn take(&mut self, state: &State, server: &Server, clock: Clock) {

@@ -90,7 +90,7 @@ impl Observer {
         }
         let accepting = server.acceptor.now().accepting;
         if !accepting && self.accepting {
-            events.add_many(Kind::Refusal, now_s, "no descriptors left: connections wait", 1);
+            events.add_refusals(now_s, "no descriptors left: connections wait", "", 1);
         }
         self.accepting = accepting;
         let ending = server.shared.ending();
@@ -107,7 +107,7 @@ impl Observer {
         let refused = refusals(server);
         for (text, (now, before)) in REFUSALS.iter().zip(refused.iter().zip(&self.refusals)) {
             if now > before {
-                events.add_many(Kind::Refusal, now_s, text, now - before);
+                events.add_refusals(now_s, text, "", now - before);
             }
         }
         self.refusals = refused;

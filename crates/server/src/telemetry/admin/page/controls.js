@@ -94,7 +94,7 @@ export class Controls {
       made.push(element("p", "Snapshots and recordings need a directory: --admin-files DIRECTORY.", { class: "dim" }));
     }
     if (about.flush) {
-      const question = "Forget all keys of this namespace?";
+      const question = "This discards all items of the namespace. Flush it?";
       const field = input("Namespace", { name: "namespace", required: "" });
       made.push(this.form("Flush a namespace", "Flush", [field], "flush", question));
     }
