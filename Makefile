@@ -154,7 +154,7 @@ soak: build
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability tests/fabric
 
-lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
+lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
