@@ -44,7 +44,7 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb \
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb install-c \
   reference docs deps clean
 
 # List the targets.
@@ -164,6 +164,7 @@ lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	scripts/lint-dependencies
 	scripts/check-paths
+	scripts/package-crates
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
@@ -178,6 +179,14 @@ reference: ## write docs/reference/options.md anew, from the declarations of the
 
 docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
 	@docs/site/build.sh $(TARGET_DIR)/book
+
+# Where install-c puts the library.
+PREFIX ?= /usr/local
+
+install-c: ## build the library for C, and install it with its header and its file for pkg-config (PREFIX=/usr/local, DESTDIR)
+	@scripts/deps build
+	@cargo build --release --package micanite-client-c
+	@DESTDIR=$(DESTDIR) scripts/install-c $(TARGET_DIR)/release $(PREFIX)
 
 # The Debian package, in target/package.
 deb: build
