@@ -1,5 +1,5 @@
-//! Captured traffic (pcap or pcapng, as tcpdump and Wireshark write it) of memcached: requests from what clients send,
-//! outcomes and lengths of values from what servers answer.
+//! Captured traffic (pcap or pcapng, as tcpdump and Wireshark write it) of memcached: requests from what
+//! clients send, outcomes and lengths of values from what servers answer.
 //!
 //! ```text
 //! file -Packet-> packet -Piece-> flows --> reassembly --bytes--> framing --messages--> requests --> queue
