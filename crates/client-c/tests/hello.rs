@@ -89,7 +89,7 @@ fn pkg_config_finds_the_installed_library() {
     let _ = std::fs::remove_dir_all(&prefix);
     let built = library("libmicanite.so").parent().unwrap().to_owned();
     assert!(built.join("libmicanite.a").exists(), "cargo builds both in one place");
-    output(Command::new(here().join("../../scripts/install-c")).arg(built).arg(&prefix));
+    output(Command::new(here().join("../../packaging/install-c")).arg(built).arg(&prefix));
     let pkg_config = |words: &[&str]| {
         let folder = prefix.join("lib/pkgconfig");
         output(Command::new("pkg-config").env("PKG_CONFIG_PATH", folder).args(words).arg("micanite"))

@@ -19,7 +19,7 @@ const INTERFACES_MAX: usize = 1 << 10;
 /// The upper bits of the link layer tell checksums that were captured, too.
 const LINK_MASK: u32 = 0x03ff_ffff;
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// Of either byte order, with microseconds and with nanoseconds.
+/// Magic numbers in either byte order, for microseconds and for nanoseconds.
 const PCAP_MAGICS: [[u8; 4]; 4] =
     [[0xa1, 0xb2, 0xc3, 0xd4], [0xd4, 0xc3, 0xb2, 0xa1], [0xa1, 0xb2, 0x3c, 0x4d], [0x4d, 0x3c, 0xb2, 0xa1]];
 
