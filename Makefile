@@ -44,8 +44,8 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
   test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb \
-  reference docs deps clean
+  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb tarball install-c \
+  test-packages reference docs deps clean
 
 # List the targets.
 help:
@@ -77,7 +77,8 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
-	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release docs"
+	@$(MAKE) --no-print-directory test \
+	  TEST_PARTS="test-compile test-unit test-loom test-release test-packages docs"
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
@@ -154,7 +155,7 @@ soak: build
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability tests/fabric
 
-lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
+lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
@@ -164,12 +165,14 @@ lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	scripts/lint-dependencies
 	scripts/check-paths
+	scripts/package-crates
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
 	$(LAB) engine $(LAB_FLAGS)
 
-package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
+package: deb tarball ## the Debian package, and a static program for any Linux, with manual pages, completions and checksums, in target/package
+	@cd $(TARGET_DIR)/package && sha256sum *.deb *.tar.gz >SHA256SUMS
 
 reference: ## write docs/reference/options.md anew, from the declarations of the options
 	@cargo run --quiet --package micanite $(FEATURES) --example generate -- $(TARGET_DIR)/package/generated
@@ -179,10 +182,41 @@ reference: ## write docs/reference/options.md anew, from the declarations of the
 docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
 	@docs/site/build.sh $(TARGET_DIR)/book
 
+# Static by glibc, not by musl, whose memcpy and allocator are slower (docs/deploying.md). Named as a target,
+# so that build scripts stay dynamic. Without DPDK and libfabric, which are loaded at run time. getrandom would
+# look its function up in shared libraries, and then want /dev/urandom.
+STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+STATIC_TARGET := $(shell uname -m)-unknown-linux-gnu
+STATIC_BIN := $(TARGET_DIR)/static/$(STATIC_TARGET)/release/micanite
+
+# The static program in a tarball, in target/package.
+tarball:
+	@scripts/deps build
+	@RUSTFLAGS='$(RUSTFLAGS) $(STATIC_FLAGS)' cargo build --release --package micanite \
+	  --target $(STATIC_TARGET) --target-dir $(TARGET_DIR)/static
+	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
+	@rm -f $(TARGET_DIR)/package/*.tar.gz
+	@packaging/build-tarball $(STATIC_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
+
+# Packages as users get them: the tarball in an empty root, the steps of the Dockerfile, crates alone.
+test-packages: package
+	@packaging/test-tarball $(TARGET_DIR)/package
+	@packaging/test-container $(TARGET_DIR)/container
+	@scripts/package-crates --verify
+
+# Where install-c puts the library.
+PREFIX ?= /usr/local
+
+install-c: ## build the library for C, and install it with its header and its file for pkg-config (PREFIX=/usr/local, DESTDIR)
+	@scripts/deps build
+	@cargo build --release --package micanite-client-c
+	@DESTDIR=$(DESTDIR) packaging/install-c $(TARGET_DIR)/release $(PREFIX)
+
 # The Debian package, in target/package.
 deb: build
+	@rm -f $(TARGET_DIR)/package/*.deb
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
-	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
+	@packaging/debian/build $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
 # A build of its own, since the server that is measured has DPDK in it where that is installed; so has that of
 # the report.

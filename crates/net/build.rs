@@ -8,7 +8,7 @@ use micanite_bpf::object::Build;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     Build {
-        source: "../../bpf/port.c",
+        source: "bpf/port.c",
         includes: &[],
         cfg: "xdp_program",
         feature: "AF_XDP (--bypass xdp:INTERFACE)",

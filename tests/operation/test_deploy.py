@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.memcached.proxy import nutcracker
-from harness.server import PROJECT, free_port, run, run_ctl
+from harness.server import PROJECT, command, free_port, run, run_ctl
 
 DEPLOY = PROJECT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -73,6 +73,21 @@ def beside_mib(server):
     """Returns the MiB that the server says it takes beside the memory for items."""
     number, unit = re.search(r"beside +at most ([\d.]+) (MiB|GiB) more", server.stderr()).groups()
     return float(number) * (1024 if unit == "GiB" else 1)
+
+
+def test_one_place_names_the_image(kinds):
+    """Each of the two ways to deploy has one place, and both have the image of this version."""
+    told = subprocess.run([command()[0], "--version"], capture_output=True, text=True, check=True)
+    version = told.stdout.split()[1]
+    assert container(kinds)["image"] == "micanite"
+    kustomizations = [yaml.safe_load(path.read_text()) for path in KUBERNETES.glob("*/kustomization.yaml")]
+    (images,) = [one["images"] for one in kustomizations if "images" in one]
+    (image,) = images
+    assert (image["name"], image["newTag"]) == ("micanite", version)
+    compose = (DEPLOY / "compose/compose.yaml").read_text()
+    assert re.findall(r"^ +image: (.*)$", compose, re.MULTILINE) == [
+        f"${{MICANITE_IMAGE:-{image['newName']}:{version}}}"
+    ]
 
 
 def test_kubernetes_accepts_the_objects(kinds):

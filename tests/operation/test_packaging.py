@@ -114,7 +114,7 @@ def unpacked(generated, tmp_path_factory):
     """The Debian package, and what is in it."""
     need("dpkg-deb", "dpkg-shlibdeps", "fakeroot", "strip")
     directory = tmp_path_factory.mktemp("package")
-    package = output(PROJECT / "scripts/package-deb", command()[0], generated, directory).strip()
+    package = output(PROJECT / "packaging/debian/build", command()[0], generated, directory).strip()
     output("dpkg-deb", "--raw-extract", package, directory / "root")
     return package, directory / "root"
 

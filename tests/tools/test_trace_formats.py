@@ -73,7 +73,7 @@ def test_faults_of_a_file_are_named(tmp_path):
     assert "there is nothing in it" in failure(b"")
     assert "say it by --format" in failure(b"what is this\n")
     assert "gzip -dc" in failure(b"\x1f\x8b\x08\0\0\0")
-    assert "tcpdump -r FILE -w OUT.pcap" in failure(b"\x0a\x0d\x0d\x0a" + bytes(40))
+    assert "does not begin like a capture" in failure(b"\x0a\x0d\x0d\x0a" + bytes(40))
     assert "cut off" in failure(b"\x28\xb5\x2f\xfd\x04\x58\x01\x00\x00")
     assert "line 1 is no" in failure(OBJECTS.encode(), "--format", "twitter")
     assert "op" in failure(OBJECTS.encode(), "--format", "cachelib")

@@ -1,4 +1,4 @@
-//! Compiles the C example, links it both ways, and runs it against a real server.
+//! Compiles the C example, links it both ways and as installed, and runs it against a real server.
 
 #[path = "../../client/tests/common/mod.rs"]
 mod common;
@@ -36,14 +36,17 @@ fn library(name: &str) -> PathBuf {
     places.find(|place| place.exists()).unwrap_or_else(|| panic!("cargo has built no {name}"))
 }
 
-fn compile(example: &Path, link: &[String]) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hello-{}", link.len()));
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Compiles the example as a program of a name.
+fn compile(name: &str, flags: &[String]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hello-{name}"));
     let compiled = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"])
-        .arg(here.join("include"))
-        .arg(example)
-        .args(link)
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+        .arg(here().join("examples/hello.c"))
+        .args(flags)
         .arg("-o")
         .arg(&program)
         .output()
@@ -53,11 +56,51 @@ fn compile(example: &Path, link: &[String]) -> PathBuf {
     program
 }
 
+fn include() -> String {
+    format!("-I{}", here().join("include").display())
+}
+
 fn hello(program: &Path, servers: &str) -> (bool, String, String) {
-    let folder = library("libmicanite.so").parent().unwrap().to_owned();
-    let ran = Command::new(program).arg(servers).env("LD_LIBRARY_PATH", folder).output().unwrap();
+    hello_with(program, servers, library("libmicanite.so").parent().unwrap())
+}
+
+fn hello_with(program: &Path, servers: &str, libraries: &Path) -> (bool, String, String) {
+    let ran = Command::new(program).arg(servers).env("LD_LIBRARY_PATH", libraries).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (ran.status.success(), text(ran.stdout), text(ran.stderr))
+}
+
+fn output(command: &mut Command) -> String {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+/// Proves that the installed library is found by pkg-config alone, and that its version is ours.
+#[test]
+fn pkg_config_finds_the_installed_library() {
+    for tool in ["cc", "pkg-config"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            println!("skipped: there is no {tool}");
+            return;
+        }
+    }
+    let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+    let _ = std::fs::remove_dir_all(&prefix);
+    let built = library("libmicanite.so").parent().unwrap().to_owned();
+    assert!(built.join("libmicanite.a").exists(), "cargo builds both in one place");
+    output(Command::new(here().join("../../packaging/install-c")).arg(built).arg(&prefix));
+    let pkg_config = |words: &[&str]| {
+        let folder = prefix.join("lib/pkgconfig");
+        output(Command::new("pkg-config").env("PKG_CONFIG_PATH", folder).args(words).arg("micanite"))
+    };
+    assert_eq!(pkg_config(&["--modversion"]).trim(), env!("CARGO_PKG_VERSION"));
+    let flags = pkg_config(&["--cflags", "--libs"]);
+    let flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
+    let program = compile("pkg-config", &flags);
+    let server = Server::start("-t 1");
+    let (succeeded, out, error) = hello_with(&program, &server.native, &prefix.join("lib"));
+    assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
 }
 
 #[test]
@@ -68,10 +111,9 @@ fn the_example_prints_the_expected_lines() {
     }
     let place = std::env::temp_dir().join(format!("micanite-hello-{}", std::process::id()));
     let server = Server::start(&format!("-t 2 --local {}", place.display()));
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.c");
     let shared = library("libmicanite.so");
     let folder = shared.parent().unwrap().display();
-    let shared = [format!("-L{folder}"), "-lmicanite".to_owned()];
+    let shared = [include(), format!("-L{folder}"), "-lmicanite".to_owned()];
     let archive = library("libmicanite.a").display().to_string();
     let system: &[_] = match cfg!(feature = "dpdk") {
         true => &["-lrte_ethdev", "-lrte_mempool", "-lrte_mbuf", "-lrte_eal"],
@@ -79,9 +121,9 @@ fn the_example_prints_the_expected_lines() {
     };
     let system = [&["-lpthread", "-ldl", "-lm"], system].concat();
     let system = system.into_iter().map(str::to_owned);
-    let archive: Vec<_> = std::iter::once(archive).chain(system).collect();
-    for link in [&shared[..], &archive] {
-        let program = compile(&example, link);
+    let archive: Vec<_> = [include(), archive].into_iter().chain(system).collect();
+    for (name, flags) in [("shared", &shared[..]), ("archive", &archive)] {
+        let program = compile(name, flags);
         let (succeeded, out, error) = hello(&program, &server.native);
         assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
         let (succeeded, out, error) = hello(&program, &format!("local://{}", place.display()));
@@ -108,9 +150,8 @@ fn the_example_works_over_a_fabric() {
     let address = free.local_addr().unwrap();
     drop(free);
     let _server = Server::start(&format!("-t 1 --fabric tcp;ofi_rxm,{address}"));
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.c");
     let folder = library("libmicanite.so").parent().unwrap().display().to_string();
-    let program = compile(&example, &[format!("-L{folder}"), "-lmicanite".to_owned(), String::from("-lm")]);
+    let program = compile("fabric", &[include(), format!("-L{folder}"), "-lmicanite".to_owned()]);
     let (succeeded, out, error) = hello(&program, &format!("fabric://{address}?provider=tcp;ofi_rxm"));
     assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
 }
@@ -121,7 +162,7 @@ fn the_header_compiles_as_cxx() {
         println!("skipped: there is no C++ compiler (c++)");
         return;
     }
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/micanite.h");
+    let header = here().join("include/micanite.h");
     let checked = Command::new("c++")
         .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++"])
         .arg(header)

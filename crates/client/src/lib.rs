@@ -45,3 +45,8 @@ pub use micanite_net::bypass::PortName;
 pub use micanite_net::datagram::UdpOptions;
 pub use operation::{Completion, Opcode, Operation, Outcome};
 pub use options::{Batch, OnDead, Options, ServerAddress};
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

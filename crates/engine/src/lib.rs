@@ -1,5 +1,14 @@
 //! The engine: partitions with index, logs or heap, operations, eviction, batch pipeline. No threads,
-//! no clock.
+//! and no clock but that of [`SimpleCache`].
+//!
+//! ```
+//! let cache = micanite_engine::SimpleCache::new(64 << 20)?;
+//! cache.set("greeting", "hello")?;
+//! assert_eq!(cache.get("greeting"), Some(b"hello".to_vec()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`SimpleCache`] is the place to begin. The rest of this page is for programs with workers of their own.
 //!
 //! A [`Cache`] consists of a few partitions; the high bits of a key's hash choose one. A partition
 //! is an index of cache-line buckets, and items in circular logs or in a heap, addressed by
@@ -19,7 +28,7 @@
 //! A cache may miss: it evicts items when a log is full (at its head) or a chain is full, and items
 //! expire. It never returns a wrong value.
 //!
-//! # Example
+//! # Batches of a worker
 //! ```
 //! use micanite_engine::{Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request};
 //! use micanite_engine::ValueMeta;
@@ -99,3 +108,9 @@ pub use reader::walk::{PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Wa
 pub use tests::fuzz;
 pub use worker::Worker;
 pub use worker::outside::{ImageReader, OutsideRead};
+pub use worker::simple_cache::{SetError, SimpleCache};
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

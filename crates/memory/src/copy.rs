@@ -13,7 +13,7 @@ impl Region {
     #[inline(always)]
     pub fn copy_out(&self, first_byte: usize, target: &mut [u8]) {
         // One word is worth no call.
-        let Some(word) = target.as_mut_array() else {
+        let Ok(word) = <&mut [u8; WORD_BYTES]>::try_from(&mut *target) else {
             return self.copy_out_parts(first_byte, target);
         };
         let (first, shift) = (first_byte / WORD_BYTES, 8 * (first_byte % WORD_BYTES));
@@ -52,7 +52,7 @@ impl Region {
     #[inline(always)]
     pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
         // One word is worth no call.
-        let Some(word) = source.as_array().map(|word| u64::from_le_bytes(*word)) else {
+        let Ok(word) = source.try_into().map(u64::from_le_bytes) else {
             return self.copy_in_parts(first_byte, source);
         };
         let (first, shift) = (first_byte / WORD_BYTES, 8 * (first_byte % WORD_BYTES));

@@ -12,3 +12,8 @@ pub mod fuzz;
 pub mod hash;
 pub mod memcache;
 pub mod native;
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

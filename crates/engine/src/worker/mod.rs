@@ -7,6 +7,7 @@ pub(crate) mod outside;
 pub(crate) mod pipeline;
 mod prefetch;
 mod simple;
+pub(crate) mod simple_cache;
 mod upkeep;
 
 use std::sync::Arc;

@@ -66,7 +66,9 @@ fn line() -> impl Strategy<Value = String> {
     (verb, words, end).prop_map(|(verb, words, end)| {
         let mut line = format!("{verb} {}", words.join(" "));
         // The kernel runs programs on frames of one page.
-        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+        while line.len() > LINE_BYTES_MAX {
+            line.pop();
+        }
         line + end
     })
 }

@@ -69,10 +69,10 @@ impl Place {
     pub fn addresses(self, frame: &[u8]) -> Addresses<'_> {
         let ip = &frame[usize::from(self.link_bytes)..usize::from(self.payload_start)];
         let addresses = match usize::from(self.network_bytes()) {
-            IPV4_BYTES => ip[12..20].as_chunks().0.as_array().map(Addresses::V4),
-            _ => ip[8..40].as_chunks().0.as_array().map(Addresses::V6),
+            IPV4_BYTES => ip[12..20].as_chunks().0.try_into().map(Addresses::V4),
+            _ => ip[8..40].as_chunks().0.try_into().map(Addresses::V6),
         };
-        let Some(addresses) = addresses else { unreachable!("two of them are as long as that") };
+        let Ok(addresses) = addresses else { unreachable!("two of them are as long as that") };
         addresses
     }
 

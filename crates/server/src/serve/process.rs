@@ -1,7 +1,6 @@
 //! The process: its user, its files, its place in the background.
 
 use std::fs::File;
-use std::io::Read;
 
 use micanite_engine::Layout;
 use micanite_memory::folder::{Folder, Placed};
@@ -216,9 +215,6 @@ pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Fail
 
 /// Returns an unpredictable seed.
 pub(super) fn random_seed() -> Result<u64, Failure> {
-    let mut bytes = [0; 8];
-    File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| Failure::system(format!("cannot read /dev/urandom: {error}")))?;
-    Ok(u64::from_ne_bytes(bytes))
+    // By the system call: an empty root has no /dev/urandom.
+    getrandom::u64().map_err(|error| Failure::system(format!("the system has no random numbers: {error}")))
 }

@@ -1,148 +1,239 @@
-//! The file: a header that says byte order, unit of times and link layer, then packets.
+//! The file: `pcap-parser` reads it. A capture of the older form has one interface, a pcapng file any number.
 
-use std::io::BufRead;
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
+
+use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
+use pcap_parser::{
+    Block, InterfaceDescriptionBlock, LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader,
+};
 
 use super::packet::Link;
 use crate::trace::Failure;
 use crate::trace::formats::read_record;
 
-const HEADER_BYTES: usize = 24;
-const PACKET_HEADER_BYTES: usize = 16;
-/// Bound beyond what any capture takes of a packet.
-const PACKET_BYTES_MAX: u32 = 1 << 18;
+/// Memory for the file's bytes: a packet, or another block of the file, is shorter.
+const BUFFER_BYTES: usize = 1 << 19;
+const INTERFACES_MAX: usize = 1 << 10;
 /// The upper bits of the link layer tell checksums that were captured, too.
 const LINK_MASK: u32 = 0x03ff_ffff;
-
-/// Byte order and unit of times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Encoding {
-    is_big_endian: bool,
-    fractions_per_ms: u32,
-}
-
-impl Encoding {
-    fn of(magic: [u8; 4]) -> Option<Self> {
-        let is = |is_big_endian, fractions_per_ms| Some(Self { is_big_endian, fractions_per_ms });
-        match magic {
-            [0xa1, 0xb2, 0xc3, 0xd4] => is(true, 1_000),
-            [0xd4, 0xc3, 0xb2, 0xa1] => is(false, 1_000),
-            [0xa1, 0xb2, 0x3c, 0x4d] => is(true, 1_000_000),
-            [0x4d, 0x3c, 0xb2, 0xa1] => is(false, 1_000_000),
-            _ => None,
-        }
-    }
-
-    fn word(self, header: &[u8], at: usize) -> u32 {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-}
-
-/// The first bytes of a pcapng file.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Magic numbers in either byte order, for microseconds and for nanoseconds.
+const PCAP_MAGICS: [[u8; 4]; 4] =
+    [[0xa1, 0xb2, 0xc3, 0xd4], [0xd4, 0xc3, 0xb2, 0xa1], [0xa1, 0xb2, 0x3c, 0x4d], [0x4d, 0x3c, 0xb2, 0xa1]];
 
-/// Returns whether a file begins like this, or like what is converted to it.
+/// Returns whether a file begins like a capture.
 pub(crate) fn is_one(first: &[u8]) -> bool {
-    let magic = first.first_chunk();
-    magic.is_some_and(|magic| Encoding::of(*magic).is_some() || *magic == PCAPNG_MAGIC)
+    first.first_chunk().is_some_and(|magic| PCAP_MAGICS.contains(magic) || *magic == PCAPNG_MAGIC)
+}
+
+/// An interface that was captured, with the unit and the origin of its times.
+struct Interface {
+    link_number: u32,
+    ticks_per_s: u64,
+    offset_s: i64,
+}
+
+impl Interface {
+    fn described(block: &InterfaceDescriptionBlock<'_>) -> Result<Self, String> {
+        // The upper bit says "a power of two" (pcap-parser 0.17 takes those for none).
+        let exponent = u32::from(block.if_tsresol & 0x7f);
+        let power =
+            if block.if_tsresol < 0x80 { 10u64.checked_pow(exponent) } else { 1u64.checked_shl(exponent) };
+        let ticks_per_s = power.ok_or("the unit of an interface's times is too small")?;
+        Ok(Self { link_number: block.linktype.0 as u32, ticks_per_s, offset_s: block.ts_offset() })
+    }
+
+    fn link(&self) -> Result<Link, String> {
+        let number = self.link_number & LINK_MASK;
+        Link::numbered(number).ok_or_else(|| {
+            format!(
+                "its link layer has the number {number}; read are Ethernet (1), raw IP (101) and Linux's \
+                 cooked captures (113, 276)"
+            )
+        })
+    }
+
+    /// Returns milliseconds since 1970. A hostile time may be any.
+    fn time_ms(&self, ticks: u64) -> u64 {
+        let since_offset_ms = u128::from(ticks) * 1_000 / u128::from(self.ticks_per_s);
+        let since_1970_ms = since_offset_ms as i128 + i128::from(self.offset_s) * 1_000;
+        since_1970_ms.clamp(0, u64::MAX.into()) as u64
+    }
+}
+
+/// A captured packet.
+pub(super) struct Packet<'a> {
+    pub time_ms: u64,
+    pub link: Link,
+    pub bytes: &'a [u8],
+    /// Length before some of it was left out of the capture.
+    pub wire_bytes: usize,
 }
 
 pub(super) struct Packets {
-    bytes: Box<dyn BufRead>,
+    blocks: Box<dyn PcapReaderIterator>,
+    /// The error of a read: `pcap-parser` only says that there was one.
+    read_error: Rc<Cell<Option<io::Error>>>,
     name: String,
-    encoding: Encoding,
-    link: Link,
-    packet: Vec<u8>,
-    number: u64,
+    interfaces: Vec<Interface>,
+    packets: u64,
+    last_time_ms: u64,
     is_cut: bool,
 }
 
-/// A packet, whose bytes are [`Packets::bytes`].
-#[derive(Clone, Copy)]
-pub(super) struct Packet {
-    pub time_ms: u64,
-    /// Length before some of it was left out of the capture.
-    pub wire_bytes: usize,
+/// Reads until a buffer is full, or the file ends.
+struct Filling<R> {
+    bytes: R,
+    error: Rc<Cell<Option<io::Error>>>,
+}
+
+impl<R: Read> Read for Filling<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < to.len() {
+            match self.bytes.read(&mut to[filled..]) {
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let kind = error.kind();
+                    self.error.set(Some(error));
+                    return Err(kind.into());
+                }
+            }
+        }
+        Ok(filled)
+    }
 }
 
 impl Packets {
     /// # Errors
     /// When it is none, or of a link layer that we do not know.
     pub fn new(mut bytes: Box<dyn BufRead>, name: String) -> Result<Self, Failure> {
-        let failed = |why: &str| Failure::new(format!("{name}: {why}"));
-        let mut header = [0; HEADER_BYTES];
-        let is_whole = read_record(&mut *bytes, &mut header, &name);
-        let magic = [header[0], header[1], header[2], header[3]];
-        if magic == PCAPNG_MAGIC {
-            return Err(failed(
-                "this is a pcapng file: make a pcap file of it by 'tcpdump -r FILE -w OUT.pcap' or 'editcap \
-                 -F pcap FILE OUT.pcap'",
-            ));
+        let none =
+            |_: PcapError<&[u8]>| Failure::new(format!("{name}: it does not begin like a capture (pcap)"));
+        let mut magic = [0; 4];
+        let is_whole = read_record(&mut *bytes, &mut magic, &name)?;
+        if !is_whole || !is_one(&magic) {
+            return Err(none(PcapError::HeaderNotRecognized));
         }
-        let encoding = Encoding::of(magic);
-        let (Ok(true), Some(encoding)) = (is_whole, encoding) else {
-            return Err(failed("it does not begin like a pcap file"));
+        let read_error = Rc::new(Cell::new(None));
+        let filling = Filling { bytes: io::Cursor::new(magic).chain(bytes), error: Rc::clone(&read_error) };
+        let blocks: Box<dyn PcapReaderIterator> = if magic == PCAPNG_MAGIC {
+            Box::new(PcapNGReader::new(BUFFER_BYTES, filling).map_err(none)?)
+        } else {
+            Box::new(LegacyPcapReader::new(BUFFER_BYTES, filling).map_err(none)?)
         };
-        let number = encoding.word(&header, 20) & LINK_MASK;
-        let Some(link) = Link::numbered(number) else {
-            return Err(failed(&format!(
-                "its link layer has the number {number}; read are Ethernet (1), raw IP (101) and Linux's \
-                 cooked captures (113, 276)"
-            )));
-        };
-        Ok(Self { bytes, name, encoding, link, packet: Vec::new(), number: 0, is_cut: false })
+        let interfaces = Vec::new();
+        let mut packets =
+            Self { blocks, read_error, name, interfaces, packets: 0, last_time_ms: 0, is_cut: false };
+        if magic != PCAPNG_MAGIC {
+            packets.open()?;
+        }
+        Ok(packets)
     }
 
-    /// Goes on to the next packet; nothing at the end.
-    pub fn advance(&mut self) -> Result<Option<Packet>, Failure> {
-        let mut header = [0; PACKET_HEADER_BYTES];
-        if !self.read(&mut header)? {
-            return Ok(None);
+    /// Takes the header of a capture of the older form, which comes before all packets.
+    fn open(&mut self) -> Result<(), Failure> {
+        if let Ok((bytes, PcapBlockOwned::LegacyHeader(header))) = self.blocks.next() {
+            let ticks_per_s = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+            let link_number = header.network.0 as u32;
+            self.blocks.consume(bytes);
+            self.interfaces.push(Interface { link_number, ticks_per_s, offset_s: 0 });
         }
-        self.number += 1;
-        let [time_s, fraction, captured_bytes, wire_bytes] =
-            [0, 4, 8, 12].map(|at| self.encoding.word(&header, at));
-        if captured_bytes > PACKET_BYTES_MAX {
-            let Self { name, number, .. } = self;
-            return Err(Failure::new(format!(
-                "{name}: packet {number} would have {captured_bytes} bytes: the file is damaged"
-            )));
-        }
-        let mut packet = std::mem::take(&mut self.packet);
-        packet.resize(captured_bytes as usize, 0);
-        let is_read = captured_bytes == 0 || self.read(&mut packet)?;
-        self.packet = packet;
-        let time_ms = u64::from(time_s) * 1_000 + u64::from(fraction / self.encoding.fractions_per_ms);
-        Ok(is_read.then_some(Packet { time_ms, wire_bytes: wire_bytes.max(captured_bytes) as usize }))
+        let link = self.interfaces.first().map(Interface::link);
+        link.transpose().map(drop).map_err(|why| self.failure(&why))
     }
 
-    /// Fills it; whether there was so much. A capture that was killed ends anywhere.
-    fn read(&mut self, to: &mut [u8]) -> Result<bool, Failure> {
-        let mut filled = 0;
-        while filled < to.len() {
-            match self.bytes.read(&mut to[filled..]) {
-                Ok(0) => {
-                    self.is_cut = filled > 0 || to.len() != PACKET_HEADER_BYTES;
+    /// Hands the next packet to `take`. Returns whether there was one.
+    pub fn advance(&mut self, mut take: impl FnMut(&Packet<'_>)) -> Result<bool, Failure> {
+        loop {
+            let before_bytes = self.blocks.data().len();
+            let stopped = match self.blocks.next() {
+                Ok((bytes, block)) => {
+                    let packet = packet(&block, &mut self.interfaces, self.last_time_ms);
+                    let taken = packet.map(|packet| packet.inspect(&mut take).map(|packet| packet.time_ms));
+                    self.blocks.consume(bytes);
+                    if let Some(time_ms) = taken.map_err(|why| self.failure(&why))? {
+                        self.packets += 1;
+                        self.last_time_ms = time_ms;
+                        return Ok(true);
+                    }
+                    continue;
+                }
+                Err(PcapError::Eof) => return Ok(false),
+                Err(PcapError::UnexpectedEof) => {
+                    self.is_cut = true;
                     return Ok(false);
                 }
-                Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::new(format!("{}: {error}", self.name))),
+                Err(PcapError::Incomplete(_)) => self.blocks.refill().is_err(),
+                Err(_) => true,
+            };
+            if let Some(error) = self.read_error.take() {
+                return Err(self.failure(&error.to_string()));
+            }
+            let is_stuck = self.blocks.data().len() == before_bytes && !self.blocks.reader_exhausted();
+            if stopped || is_stuck {
+                let number = self.packets + 1;
+                return Err(self.failure(&format!("packet {number} or a block before it is damaged")));
             }
         }
-        Ok(true)
     }
 
-    pub fn bytes(&self) -> &[u8] {
-        &self.packet
-    }
-
-    pub fn link(&self) -> Link {
-        self.link
-    }
-
-    /// Returns whether it ends within a packet.
+    /// Returns whether it ends within a packet. A capture that was killed ends anywhere.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
+
+    fn failure(&self, why: &str) -> Failure {
+        Failure::new(format!("{}: {why}", self.name))
+    }
+}
+
+/// Returns the packet of a block, if it is one. Notes the interfaces that blocks describe.
+fn packet<'b>(
+    block: &'b PcapBlockOwned<'_>,
+    interfaces: &mut Vec<Interface>,
+    last_time_ms: u64,
+) -> Result<Option<Packet<'b>>, String> {
+    let interface = |number: usize| {
+        interfaces
+            .get(number)
+            .ok_or_else(|| format!("a packet is of interface {number}, which is not described"))
+    };
+    let (interface, ticks, bytes, wire_bytes) = match block {
+        PcapBlockOwned::Legacy(block) => {
+            let interface = interface(0)?;
+            let ticks = u64::from(block.ts_sec) * interface.ticks_per_s + u64::from(block.ts_usec);
+            (interface, Some(ticks), block.data, block.origlen)
+        }
+        PcapBlockOwned::NG(Block::EnhancedPacket(block)) => {
+            let ticks = u64::from(block.ts_high) << 32 | u64::from(block.ts_low);
+            (interface(block.if_id as usize)?, Some(ticks), block.packet_data(), block.origlen)
+        }
+        // It has no time.
+        PcapBlockOwned::NG(Block::SimplePacket(block)) => {
+            (interface(0)?, None, block.packet_data(), block.origlen)
+        }
+        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+            interfaces.clear();
+            return Ok(None);
+        }
+        PcapBlockOwned::NG(Block::InterfaceDescription(_)) if interfaces.len() == INTERFACES_MAX => {
+            return Err(format!("it has more than {INTERFACES_MAX} interfaces in a section"));
+        }
+        PcapBlockOwned::NG(Block::InterfaceDescription(described)) => {
+            interfaces.push(Interface::described(described)?);
+            return Ok(None);
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Packet {
+        time_ms: ticks.map_or(last_time_ms, |ticks| interface.time_ms(ticks)),
+        link: interface.link()?,
+        bytes,
+        wire_bytes: bytes.len().max(wire_bytes as usize),
+    }))
 }

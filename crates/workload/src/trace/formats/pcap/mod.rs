@@ -1,5 +1,5 @@
-//! Captured traffic (pcap, as tcpdump writes it) of memcached: requests from what clients send,
-//! outcomes and lengths of values from what servers answer.
+//! Captured traffic (pcap or pcapng, as tcpdump and Wireshark write it) of memcached: requests from what
+//! clients send, outcomes and lengths of values from what servers answer.
 //!
 //! ```text
 //! file -Packet-> packet -Piece-> flows --> reassembly --bytes--> framing --messages--> requests --> queue
@@ -68,18 +68,17 @@ impl Pcap {
 
     /// Reads a packet; at the end, nobody waits any more.
     fn advance(&mut self) -> Result<(), Failure> {
-        let Some(packet) = self.packets.advance()? else {
-            self.is_end = true;
-            return Ok(());
-        };
-        self.queue.go_on(packet.time_ms);
-        let (link, bytes) = (self.packets.link(), self.packets.bytes());
-        match decode(link, bytes, packet.wire_bytes, self.port) {
-            Ok(piece) => self.flows.piece(&piece, &mut self.queue),
-            Err(Skipped::Other) => {}
-            Err(Skipped::Fragment) => self.flows.counts.fragments += 1,
-            Err(Skipped::Cut) => self.flows.counts.cut_packets += 1,
-        }
+        let Self { packets, port, flows, queue, .. } = self;
+        let is_packet = packets.advance(|packet| {
+            queue.go_on(packet.time_ms);
+            match decode(packet, *port) {
+                Ok(piece) => flows.piece(&piece, queue),
+                Err(Skipped::Other) => {}
+                Err(Skipped::Fragment) => flows.counts.fragments += 1,
+                Err(Skipped::Cut) => flows.counts.cut_packets += 1,
+            }
+        })?;
+        self.is_end = !is_packet;
         Ok(())
     }
 }

@@ -1,4 +1,12 @@
-//! Payload of TCP and UDP from a link layer's frame.
+//! Payload of TCP and UDP from a link layer's frame. `etherparse` reads the layers; it knows no cooked
+//! captures of the second form, so this module reads the headers of both.
+
+use etherparse::err::Layer;
+use etherparse::err::ip::LaxHeaderSliceError;
+use etherparse::err::packet::SliceError;
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, LenSource, TcpSlice, TransportSlice};
+
+use super::file::Packet;
 
 /// Link layer before a packet's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +22,6 @@ pub(super) enum Link {
 const LOOPBACK: u16 = 772;
 /// Cooked captures say so of a packet that the machine itself sends.
 const OUTGOING: u8 = 4;
-const VLAN_TYPES: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
 /// A client and the server, which has the port that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
@@ -71,164 +73,126 @@ impl Link {
         }
     }
 
-    /// Returns the bytes behind the link layer's header, if they are IP.
-    fn ip(self, frame: &[u8]) -> Result<&[u8], Skipped> {
-        let (mut protocol, mut at) = match self {
-            Self::RawIp => return Ok(frame),
-            Self::Ethernet => (u16_at(frame, 12)?, 14),
+    /// Returns the layers of a frame.
+    fn layers(self, frame: &[u8]) -> Result<LaxSlicedPacket<'_>, Skipped> {
+        match self {
+            Self::Ethernet => LaxSlicedPacket::from_ethernet(frame).map_err(|_| Skipped::Cut),
+            Self::RawIp => LaxSlicedPacket::from_ip(frame).map_err(|error| match error {
+                LaxHeaderSliceError::Len(_) => Skipped::Cut,
+                LaxHeaderSliceError::Content(_) => Skipped::Other,
+            }),
             Self::Cooked => {
-                // On loopback, every packet is seen when it is sent and when it is received.
-                if u16_at(frame, 0)? == u16::from(OUTGOING) && u16_at(frame, 2)? == LOOPBACK {
-                    return Err(Skipped::Other);
-                }
-                (u16_at(frame, 14)?, 16)
+                let (header, behind) = frame.split_first_chunk::<16>().ok_or(Skipped::Cut)?;
+                cooked(header[1], [header[2], header[3]], [header[14], header[15]], behind)
             }
             Self::Cooked2 => {
-                let is_outgoing = frame.get(10) == Some(&OUTGOING);
-                if is_outgoing && u16_at(frame, 8)? == LOOPBACK {
-                    return Err(Skipped::Other);
-                }
-                (u16_at(frame, 0)?, 20)
+                let (header, behind) = frame.split_first_chunk::<20>().ok_or(Skipped::Cut)?;
+                cooked(header[10], [header[8], header[9]], [header[0], header[1]], behind)
             }
-        };
-        while VLAN_TYPES.contains(&protocol) {
-            protocol = u16_at(frame, at + 2)?;
-            at += 4;
-        }
-        match protocol {
-            IPV4 | IPV6 => frame.get(at..).ok_or(Skipped::Cut),
-            _ => Err(Skipped::Other),
         }
     }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Skipped> {
-    let bytes = bytes.get(at..at + 2).ok_or(Skipped::Cut)?;
-    Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
+/// Returns the layers of a cooked capture. On loopback, every packet is seen when it is sent and when it is
+/// received.
+fn cooked(
+    direction: u8,
+    interface_type: [u8; 2],
+    ether_type: [u8; 2],
+    behind: &[u8],
+) -> Result<LaxSlicedPacket<'_>, Skipped> {
+    if direction == OUTGOING && u16::from_be_bytes(interface_type) == LOOPBACK {
+        return Err(Skipped::Other);
+    }
+    Ok(LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(ether_type)), behind))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Skipped> {
-    Ok(u32::from(u16_at(bytes, at)?) << 16 | u32::from(u16_at(bytes, at + 2)?))
-}
-
-struct Ip<'a> {
+/// Addresses of a packet, and the bytes of its IP payload that were not captured.
+struct Ip {
     from: [u8; 16],
     to: [u8; 16],
-    protocol: u8,
-    /// Captured bytes, without the link layer's padding.
-    payload: &'a [u8],
     missing: usize,
 }
 
-impl<'a> Ip<'a> {
-    /// `wire_bytes` is the length of the packet if it does not say it itself.
-    fn of(packet: &'a [u8], wire_bytes: usize) -> Result<Self, Skipped> {
-        match packet.first().ok_or(Skipped::Cut)? >> 4 {
-            4 => Self::version_4(packet, wire_bytes),
-            6 => Self::version_6(packet, wire_bytes),
-            _ => Err(Skipped::Other),
-        }
-    }
-
-    fn version_4(packet: &'a [u8], wire_bytes: usize) -> Result<Self, Skipped> {
-        let header = packet.get(..20).ok_or(Skipped::Cut)?;
-        let header_bytes = usize::from(header[0] & 15) * 4;
-        // Packets that the interface itself is to split have no length yet.
-        let total = match usize::from(u16_at(header, 2)?) {
-            0 => wire_bytes,
-            total => total,
+impl Ip {
+    /// `cut_bytes` are missing at the end of the frame.
+    fn of(layers: &LaxSlicedPacket<'_>, cut_bytes: usize) -> Result<Self, Skipped> {
+        let net = layers.net.as_ref();
+        let Some(payload) = net.and_then(LaxNetSlice::ip_payload_ref) else {
+            return Err(skipped(layers));
         };
-        // All but "do not fragment": parts of a packet.
-        if u16_at(header, 6)? & 0x3fff != 0 {
+        if payload.fragmented {
             return Err(Skipped::Fragment);
         }
-        let address = |at: usize| {
-            let mut mapped = [0; 16];
-            mapped[10..12].fill(0xff);
-            mapped[12..].copy_from_slice(&header[at..at + 4]);
-            mapped
+        let (from, to, declared_bytes) = match net {
+            Some(LaxNetSlice::Ipv4(ip)) => {
+                let header = ip.header();
+                let payload_bytes = usize::from(header.total_len()).saturating_sub(header.slice().len());
+                let [from, to] = [header.source_addr(), header.destination_addr()]
+                    .map(|from| from.to_ipv6_mapped().octets());
+                (from, to, payload_bytes)
+            }
+            Some(LaxNetSlice::Ipv6(ip)) => {
+                let extensions_bytes = ip.extensions().slice().len();
+                let payload_bytes =
+                    usize::from(ip.header().payload_length()).saturating_sub(extensions_bytes);
+                (ip.header().source(), ip.header().destination(), payload_bytes)
+            }
+            _ => return Err(Skipped::Other),
         };
-        Self {
-            from: address(12),
-            to: address(16),
-            protocol: header[9],
-            payload: packet.get(header_bytes.max(20)..).ok_or(Skipped::Cut)?,
-            missing: 0,
-        }
-        .of_length(total.saturating_sub(header_bytes))
+        let missing = match payload.len_source {
+            _ if payload.incomplete => declared_bytes.saturating_sub(payload.payload.len()),
+            // Packets that the interface itself is to split have no length yet.
+            LenSource::Slice => cut_bytes,
+            _ => 0,
+        };
+        Ok(Self { from, to, missing })
     }
+}
 
-    fn version_6(packet: &'a [u8], wire_bytes: usize) -> Result<Self, Skipped> {
-        let header = packet.get(..40).ok_or(Skipped::Cut)?;
-        let address = |at: usize| {
-            let mut address = [0; 16];
-            address.copy_from_slice(&header[at..at + 16]);
-            address
-        };
-        let mut length = match usize::from(u16_at(header, 4)?) {
-            0 => wire_bytes.saturating_sub(40),
-            length => length,
-        };
-        let (mut protocol, mut payload) = (header[6], &packet[40..]);
-        loop {
-            let bytes = match protocol {
-                // Hop-by-hop, routing, destination options.
-                0 | 43 | 60 => 8 * (1 + usize::from(*payload.get(1).ok_or(Skipped::Cut)?)),
-                44 if u16_at(payload, 2)? & 0xfff9 == 0 => 8,
-                44 => return Err(Skipped::Fragment),
-                _ => break,
-            };
-            protocol = payload[0];
-            payload = payload.get(bytes..).ok_or(Skipped::Cut)?;
-            length = length.saturating_sub(bytes);
+/// Returns why a packet has no layer above those that it has.
+fn skipped(layers: &LaxSlicedPacket<'_>) -> Skipped {
+    match layers.stop_err {
+        Some((_, Layer::Arp | Layer::Icmpv4 | Layer::Icmpv6 | Layer::Igmp | Layer::MacsecHeader)) => {
+            Skipped::Other
         }
-        Self { from: address(8), to: address(24), protocol, payload, missing: 0 }.of_length(length)
-    }
-
-    /// The length that the payload had.
-    fn of_length(self, length: usize) -> Result<Self, Skipped> {
-        let captured = self.payload.len().min(length);
-        Ok(Self { payload: &self.payload[..captured], missing: length - captured, ..self })
+        Some((SliceError::Len(_), _)) => Skipped::Cut,
+        _ => Skipped::Other,
     }
 }
 
 /// Returns what a captured frame carries to or from a port.
-pub(super) fn decode(link: Link, frame: &[u8], wire_bytes: usize, port: u16) -> Result<Piece<'_>, Skipped> {
-    let packet = link.ip(frame)?;
-    let link_bytes = frame.len() - packet.len();
-    let ip = Ip::of(packet, wire_bytes.saturating_sub(link_bytes))?;
-    if ip.protocol != TCP && ip.protocol != UDP {
-        return Err(Skipped::Other);
-    }
-    let (from_port, to_port) = (u16_at(ip.payload, 0)?, u16_at(ip.payload, 2)?);
+pub(super) fn decode<'a>(packet: &Packet<'a>, port: u16) -> Result<Piece<'a>, Skipped> {
+    let layers = packet.link.layers(packet.bytes)?;
+    let ip = Ip::of(&layers, packet.wire_bytes - packet.bytes.len())?;
+    let (from_port, to_port, tcp, payload) = match &layers.transport {
+        Some(TransportSlice::Tcp(tcp)) => {
+            (tcp.source_port(), tcp.destination_port(), Tcp::of(tcp), tcp.payload())
+        }
+        Some(TransportSlice::Udp(udp)) => {
+            (udp.source_port(), udp.destination_port(), Tcp::default(), udp.payload())
+        }
+        Some(_) => return Err(Skipped::Other),
+        None => return Err(skipped(&layers)),
+    };
     let is_from_client = to_port == port;
     if !is_from_client && from_port != port {
         return Err(Skipped::Other);
     }
     let (client, server) =
         if is_from_client { ((ip.from, from_port), ip.to) } else { ((ip.to, to_port), ip.from) };
-    let is_tcp = ip.protocol == TCP;
-    let (tcp, header_bytes) = if is_tcp { tcp(ip.payload)? } else { (Tcp::default(), 8) };
-    Ok(Piece {
-        flow: Flow { client, server, is_tcp },
-        is_from_client,
-        tcp,
-        payload: ip.payload.get(header_bytes..).ok_or(Skipped::Cut)?,
-        missing: ip.missing,
-    })
+    let is_tcp = matches!(layers.transport, Some(TransportSlice::Tcp(_)));
+    Ok(Piece { flow: Flow { client, server, is_tcp }, is_from_client, tcp, payload, missing: ip.missing })
 }
 
-/// The header and its length.
-fn tcp(segment: &[u8]) -> Result<(Tcp, usize), Skipped> {
-    let header = segment.get(..20).ok_or(Skipped::Cut)?;
-    let has = |flag: u8| header[13] & flag != 0;
-    let acknowledged = u32_at(header, 8)?;
-    let tcp = Tcp {
-        sequence: u32_at(header, 4)?,
-        acknowledged: has(0x10).then_some(acknowledged),
-        is_first: has(0x02),
-        is_last: has(0x01),
-        is_reset: has(0x04),
-    };
-    Ok((tcp, usize::from(header[12] >> 4).max(5) * 4))
+impl Tcp {
+    fn of(segment: &TcpSlice<'_>) -> Self {
+        Self {
+            sequence: segment.sequence_number(),
+            acknowledged: segment.ack().then_some(segment.acknowledgment_number()),
+            is_first: segment.syn(),
+            is_last: segment.fin(),
+            is_reset: segment.rst(),
+        }
+    }
 }

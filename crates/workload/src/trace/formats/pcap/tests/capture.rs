@@ -140,6 +140,35 @@ impl Capture {
     }
 }
 
+/// Writes the packets of a little-endian capture with microseconds as a pcapng file, whose second interface
+/// has them, in a unit of times by its number in the file.
+pub fn as_pcapng(capture: &[u8], unit: u8) -> Vec<u8> {
+    let word = |bytes: &[u8]| u32::from_le_bytes(*bytes.first_chunk().unwrap());
+    let mut file = block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]]);
+    let interface = |link: u32| [link.to_le_bytes(), [0; 4]].concat();
+    file.extend(block(1, &[&interface(127)]));
+    file.extend(block(1, &[&interface(word(&capture[20..])), &[9, 0, 1, 0, unit, 0, 0, 0], &[0; 4]]));
+    file.extend(block(0xbad, &[b"not known to anybody"]));
+    let ticks_per_s = if unit < 0x80 { 10u64.pow(unit.into()) } else { 1 << (unit & 0x7f) };
+    let mut rest = &capture[24..];
+    while let Some((header, behind)) = rest.split_first_chunk::<16>() {
+        let (bytes, behind) = behind.split_at(word(&header[8..]) as usize);
+        let ticks = u64::from(word(header)) * ticks_per_s
+            + (u64::from(word(&header[4..])) * ticks_per_s).div_ceil(1_000_000);
+        let time = [((ticks >> 32) as u32).to_le_bytes(), (ticks as u32).to_le_bytes()].concat();
+        file.extend(block(6, &[&[1, 0, 0, 0], &time, &header[8..], bytes]));
+        rest = behind;
+    }
+    file
+}
+
+fn block(kind: u32, parts: &[&[u8]]) -> Vec<u8> {
+    let mut body = parts.concat();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let length = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, &body, &length].concat()
+}
+
 /// A connection that is written in order, from its beginning.
 pub struct Connection {
     pub client: u8,

@@ -1,4 +1,5 @@
 mod capture;
 mod exchanges;
+mod files;
 mod losses;
 mod orders;
