@@ -53,6 +53,8 @@ pub enum Request {
     Numa,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
+    /// Print the metrics in Prometheus' text format, as --admin serves them
+    Metrics,
     /// Check that the server runs and all its workers make progress
     Ping,
     /// Execute the server's program anew in its process: what is stored (--image) and the listening
@@ -85,6 +87,7 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
+            Self::Metrics => formatter.write_str("metrics"),
             Self::Numa => formatter.write_str("numa"),
             Self::Hotkeys => formatter.write_str("hotkeys"),
             Self::Ping => formatter.write_str("ping"),
@@ -115,6 +118,7 @@ impl FromStr for Request {
             ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", []) => Self::Stats,
+            ("metrics", []) => Self::Metrics,
             ("numa", []) => Self::Numa,
             ("hotkeys", []) => Self::Hotkeys,
             ("ping", []) => Self::Ping,

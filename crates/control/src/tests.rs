@@ -15,6 +15,7 @@ fn requests() -> impl Strategy<Value = Request> {
         Just(Request::Hotkeys),
         Just(Request::Numa),
         Just(Request::Stats),
+        Just(Request::Metrics),
         any::<bool>()
             .prop_map(|auto| Request::Balance { balance: if auto { Balance::Auto } else { Balance::Off } }),
         "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),

@@ -18,6 +18,7 @@ use crate::native::directory_text;
 use crate::output::Output;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
+use crate::telemetry::admin::metrics_text;
 use crate::telemetry::hot::{self, HotKey};
 use crate::telemetry::record::Recorder;
 use crate::telemetry::stats;
@@ -60,6 +61,7 @@ impl Executor {
             Request::Numa => Ok(self.server.numa.report(&self.server.shared.cache)),
             Request::Hotkeys => Ok(self.hot_keys()),
             Request::Stats => Ok(self.stats()),
+            Request::Metrics => Ok(metrics_text(self)),
             Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),
