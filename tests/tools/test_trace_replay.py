@@ -219,7 +219,7 @@ def test_servers_of_other_protocols_are_reported(tmp_path):
         ("127.0.0.1:11211", (), USAGE, "no target of a replay"),
         ("redis://127.0.0.1:1", (), USAGE, "memcached://"),
         ("memcached+udp://127.0.0.1:1", (), USAGE, "to memcached://127.0.0.1:1"),
-        ("memcached://127.0.0.1:x", (), USAGE, "no target of a replay: memcached://HOST:PORT"),
+        ("memcached://127.0.0.1:x", (), USAGE, "'memcached://127.0.0.1:x' is no target"),
         ("unix://socket", (), USAGE, "three slashes"),
         (
             "native://127.0.0.1:{port}", (), FAILED,

@@ -37,6 +37,7 @@ pub use client::{Answer, Builder, CasOutcome, Client, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError, batch_that_pays, delay_of_batch_ns};
 pub use error::Error;
+pub use fabric::decode as decode_percent;
 pub use fabric::{FabricCounters, FabricLink, FabricOptions, FabricUrl, REFUSALS, Reads};
 pub use ketama::ketama_shares;
 pub use link::Link;

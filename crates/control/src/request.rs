@@ -53,6 +53,8 @@ pub enum Request {
     Numa,
     /// Print the statistics, as the memcached command `stats` does
     Stats(Format),
+    /// Print the metrics in Prometheus' text format, as --admin serves them
+    Metrics,
     /// Check that the server runs and all its workers make progress
     Ping,
     /// Execute the server's program anew in its process: items (--image) and the listening sockets stay,
@@ -99,6 +101,7 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats(format) => write!(formatter, "stats{format}"),
+            Self::Metrics => formatter.write_str("metrics"),
             Self::Numa => formatter.write_str("numa"),
             Self::Hotkeys(format) => write!(formatter, "hotkeys{format}"),
             Self::Ping => formatter.write_str("ping"),
@@ -129,6 +132,7 @@ impl FromStr for Request {
             ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", [] | ["json"]) => Self::Stats(Format { json: !words.is_empty() }),
+            ("metrics", []) => Self::Metrics,
             ("numa", []) => Self::Numa,
             ("hotkeys", [] | ["json"]) => Self::Hotkeys(Format { json: !words.is_empty() }),
             ("ping", []) => Self::Ping,

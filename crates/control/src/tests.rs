@@ -15,6 +15,7 @@ fn requests() -> impl Strategy<Value = Request> {
         any::<bool>().prop_map(|json| Request::Hotkeys(Format { json })),
         Just(Request::Numa),
         any::<bool>().prop_map(|json| Request::Stats(Format { json })),
+        Just(Request::Metrics),
         any::<bool>()
             .prop_map(|auto| Request::Balance { balance: if auto { Balance::Auto } else { Balance::Off } }),
         "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),

@@ -49,21 +49,17 @@ pub enum Errand {
 
 /// Does the task. Returns 0: done; 1: refused; 64: usage.
 pub fn control(options: ControlOptions) -> ExitCode {
-    let port = options.port.unwrap_or(PORT_DEFAULT);
-    let socket = options.socket.or_else(|| match options.port {
-        None => socket_of_environment(),
-        Some(_) => None,
-    });
+    let place = ControlPlace::new(options.port, options.socket);
     let request = match options.errand {
         Errand::Ask(request) => request,
         Errand::Doctor(doctor_options) => {
-            return doctor(&doctor_options, |request| ask(request, port, socket.as_deref()));
+            return doctor(&doctor_options, |request| ask(request, &place));
         }
         Errand::Nic(nic_options) => {
-            return nic(&nic_options, |request| ask(request, port, socket.as_deref()));
+            return nic(&nic_options, |request| ask(request, &place));
         }
     };
-    match ask(request, port, socket.as_deref()) {
+    match ask(request, &place) {
         Ok(text) => {
             // A reader that closes the output does not want the text.
             let _ = io::stdout().write_all(text.as_bytes());
@@ -76,13 +72,32 @@ pub fn control(options: ControlOptions) -> ExitCode {
     }
 }
 
+/// The server that is asked: by its TCP port, or by its control socket.
+#[derive(Clone, Debug)]
+pub(crate) struct ControlPlace {
+    pub port: u16,
+    pub socket: Option<PathBuf>,
+}
+
+impl ControlPlace {
+    /// Takes the socket from the environment where neither port nor socket is given.
+    pub fn new(port: Option<u16>, socket: Option<PathBuf>) -> Self {
+        let of_environment = || if port.is_none() { socket_of_environment() } else { None };
+        Self { port: port.unwrap_or(PORT_DEFAULT), socket: socket.or_else(of_environment) }
+    }
+}
+
 /// Reads the path of the socket from the environment, as the server does.
 fn socket_of_environment() -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("MICANITE_CONTROL_SOCKET")?);
     path.is_absolute().then_some(path)
 }
 
-fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
+/// Sends a request, and returns the text of the answer.
+///
+/// # Errors
+/// Nobody answers, or the server refuses; the reason.
+pub(crate) fn ask(mut request: Request, place: &ControlPlace) -> Result<String, String> {
     if let Request::Snapshot { path } | Request::Record(RecordOptions { file: Some(path), .. }) = &mut request
     {
         // The server has another working directory.
@@ -92,9 +107,9 @@ fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String,
     if line.matches(['\n', '\r']).count() > 1 {
         return Err("line ends cannot be sent".into());
     }
-    let mut stream = match socket {
+    let mut stream = match &place.socket {
         Some(path) => connect(path).map_err(|error| not_there(path, &error))?,
-        None => connect_to_port(port)?,
+        None => connect_to_port(place.port)?,
     };
     let lost = |error: io::Error| format!("the server does not answer: {error}");
     let timeout = match request {

@@ -2,7 +2,7 @@
 //! from it (`examples/generate.rs`: the manual pages and the completions of shells).
 
 use clap::{Parser, Subcommand};
-use micanite_host::ControlOptions;
+use micanite_host::{ControlOptions, TopOptions};
 use micanite_load::LoadOptions;
 use micanite_plan::PlanOptions;
 use micanite_server::configuration::{Arguments, tables};
@@ -26,6 +26,10 @@ The command line wins, then the environment, then the file.";
 const CONTROL: &str = "\
 The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
 Exit status: 0 done, 1 refused (the reason is on standard error), 64 usage.";
+
+const TOP: &str = "\
+Keys: q quits, p pauses, + and - change the interval, Tab chooses a table, arrows sort and scroll it, ? helps.
+Exit status: 0 done, 1 no server there (the reason is on standard error), 64 usage.";
 
 const LOAD: &str = "\
 Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 64 usage.
@@ -61,6 +65,9 @@ pub enum Command {
     /// Ask a running server for something, or change how it works.
     #[command(version, after_help = CONTROL)]
     Ctl(ControlOptions),
+    /// Watch a server live in a terminal: rates, hit ratio, latency, memory, workers, hot keys.
+    #[command(version, after_help = TOP)]
+    Top(TopOptions),
     /// Load servers and measure them: throughput, loss, latency; every value is checked.
     #[command(version, args_override_self = true, after_help = LOAD)]
     Load(Box<LoadOptions>),

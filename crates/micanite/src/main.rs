@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use micanite::{Command, CommandLine, trace};
-use micanite_host::control;
+use micanite_host::{control, top};
 use micanite_load::load;
 use micanite_plan::plan;
 
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     match CommandLine::try_parse().map_err(micanite::without_hidden) {
         Ok(CommandLine { command: Command::Serve(arguments) }) => micanite_server::serve(*arguments),
         Ok(CommandLine { command: Command::Ctl(options) }) => control(options),
+        Ok(CommandLine { command: Command::Top(options) }) => top(options),
         Ok(CommandLine { command: Command::Load(options) }) => load(&options),
         Ok(CommandLine { command: Command::Plan(options) }) => plan(&options),
         Ok(CommandLine { command: Command::Trace(options) }) => trace(&options),

@@ -16,8 +16,8 @@ def path_of_current_memcached():
 
 
 @contextmanager
-def running(path, *options):
-    """Runs it; gives the address."""
+def running(path, *options, greeting=b"MN"):
+    """Runs it until it answers `mn` by `greeting`; gives the address."""
     address = ("127.0.0.1", free_port())
     user = ["-u", "root"] if os.getuid() == 0 else []
     process = subprocess.Popen([path, "-l", address[0], "-p", str(address[1]), "-U", "0", *user, *options])
@@ -26,7 +26,7 @@ def running(path, *options):
         try:
             with Connection(address) as client:
                 client.send(b"mn\r\n")
-                return client.line() == b"MN"
+                return client.line() == greeting
         except OSError:
             return False
 

@@ -28,5 +28,4 @@ mod url;
 pub use counters::{FabricCounters, REFUSALS};
 pub use link::FabricLink;
 pub use options::{FabricOptions, Reads};
-pub use url::FabricUrl;
-pub(crate) use url::decode;
+pub use url::{FabricUrl, decode};

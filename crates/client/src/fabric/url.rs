@@ -151,7 +151,10 @@ fn split_port(name: &str) -> Result<(&str, u16), String> {
 }
 
 /// Decodes `%3B` and the like.
-pub(crate) fn decode(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// A `%` without two digits, or bytes that are no UTF-8.
+pub fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());

@@ -43,6 +43,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         return Err(Failure::usage(reason));
     }
     let mut plan = options.plan();
+    options.tls.apply(&mut plan.targets).map_err(Failure::usage)?;
     if let Some(port) = options.port_options() {
         // Before anything is touched.
         plan.check_port(&port.name).map_err(Failure::usage)?;

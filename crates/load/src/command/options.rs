@@ -8,7 +8,7 @@ use clap::Args;
 use micanite_client::{PortName, PortOptions};
 use micanite_workload::{DataSet, Popularity, Workload};
 
-use crate::address::Address;
+use crate::address::{Address, AddressArgument, TlsArguments};
 use crate::command::search::Bound;
 use crate::command::sweep::{FanOuts, Rates};
 use crate::parse;
@@ -19,11 +19,16 @@ use crate::plan::{Plan, Reads};
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
     /// Servers: native://HOST:PORT, fabric://HOST:PORT?provider=PROVIDER, local:///PATH,
-    /// memcached://HOST:PORT,
-    /// memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT, redis+unix:///PATH; connections go to
-    /// them in turn
-    #[arg(value_name = "URL", required_unless_present = "self_test")]
+    /// memcached://HOST:PORT, memcacheds://HOST:PORT (TLS), memcached+udp://HOST:PORT, unix:///PATH,
+    /// redis://HOST:PORT, redis+unix:///PATH; connections go to them in turn. memcached(s)://USER:PASSWORD@...
+    /// logs in; USER@ takes the password from MICANITE_PASSWORD
+    #[arg(
+        value_name = "URL", required_unless_present = "self_test",
+        value_parser = AddressArgument(str::parse)
+    )]
     pub targets: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
 
     /// Open loop: offer so many operations per second, whatever the server does; latency counts
     /// from the time a request was due. Without it: closed loop, as fast as replies come

@@ -19,9 +19,10 @@ use super::schedule::Schedule;
 use super::step::{NUMBER_CHARACTERS, Skip, Translator};
 use super::tally::{Live, Tally};
 use super::worker::{Common, Worker};
-use crate::address::Address;
+use crate::address::{Address, AddressArgument, TlsArguments, without_login};
 use crate::output;
 use crate::run::clock::Clock;
+use crate::run::machine::thread_cpu_s;
 
 const PIPELINE_MAX: usize = 4096;
 const CONNECTIONS_MAX: usize = 4096;
@@ -39,9 +40,12 @@ pub struct ReplayOptions {
     /// The trace; - is the standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The server: memcached://HOST:PORT, unix:///PATH or native://HOST:PORT.
-    #[arg(value_name = "URL", value_parser = target)]
+    /// The server: memcached://HOST:PORT, memcacheds://HOST:PORT (TLS), unix:///PATH or native://HOST:PORT.
+    /// memcached(s)://USER:PASSWORD@... logs in; USER@ takes the password from MICANITE_PASSWORD.
+    #[arg(value_name = "URL", value_parser = AddressArgument(target))]
     url: Address,
+    #[command(flatten)]
+    tls: TlsArguments,
     /// Its format, where name and content do not tell it.
     #[arg(long)]
     format: Option<Format>,
@@ -75,16 +79,16 @@ pub struct ReplayOptions {
     quiet: bool,
 }
 
-const TARGETS: &str =
-    "this is no target of a replay: memcached://HOST:PORT, unix:///PATH or native://HOST:PORT";
+const TARGETS: &str = "this is no target of a replay: memcached://HOST:PORT, memcacheds://HOST:PORT, \
+                       unix:///PATH or native://HOST:PORT";
 
 fn target(text: &str) -> Result<Address, String> {
     match text.split_once("://") {
-        Some(("unix", _)) => text.parse(),
-        Some(("memcached" | "native", _)) => text.parse().map_err(|_| TARGETS.to_owned()),
+        Some(("unix" | "memcached" | "memcacheds" | "native", _)) => text.parse(),
         Some(("memcached+udp", place)) => Err(format!(
             "what gets lost would stay lost, and the misses would not be the trace's; \
-             replay over TCP, to memcached://{place}, or to native://HOST:PORT, whose client sends it again"
+             replay over TCP, to memcached://{}, or to native://HOST:PORT, whose client sends it again",
+            without_login(place)
         )),
         _ => Err(TARGETS.to_owned()),
     }
@@ -159,15 +163,17 @@ impl ReplayOptions {
 pub fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     options.check()?;
     options.begin_json()?;
+    let mut url = options.url.clone();
+    options.tls.apply(std::slice::from_mut(&mut url)).map_err(Failure::usage)?;
     let mut opened = open(&options.file, options.format)?;
-    let endpoint = options.url.resolve().map_err(Failure::new)?;
-    let server = Server::meet(&options.url, &endpoint).map_err(Failure::new)?;
+    let endpoint = url.resolve().map_err(Failure::new)?;
+    let server = Server::meet(&url, &endpoint).map_err(Failure::new)?;
     let mut connections = Vec::new();
     for _ in 0..options.threads {
         connections.push(Vec::new());
     }
     for number in 0..options.connections {
-        let opened = connection::open(&options.url, &endpoint, &server, options.pipeline);
+        let opened = connection::open(&url, &endpoint, &server, options.pipeline);
         connections[number % options.threads].push(opened.map_err(Failure::new)?);
     }
     let common = Arc::new(Common {
@@ -225,7 +231,9 @@ fn run(
         let shown = !options.quiet;
         let watching = scope.spawn(move || watch(&common.live, common.clock, &ended, shown));
         let mut source = Source::default();
+        let before_s = thread_cpu_s();
         let read = read(options, translator, opened, common, dispatcher, &mut source);
+        source.cpu_s = thread_cpu_s().zip(before_s).map(|(after_s, before_s)| after_s - before_s);
         let mut failure = read.err().map(|failure| failure.reason);
         let mut tally = Tally::default();
         for worker in workers {

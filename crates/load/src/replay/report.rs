@@ -15,6 +15,8 @@ use crate::report::Latency;
 
 /// Requests that may be late before it is said.
 const LATE_RATIO_MAX: f64 = 0.01;
+/// A thread that uses more of a core is a limit itself: it sleeps while it has nothing to do.
+const CPU_RATIO_MAX: f64 = 0.9;
 
 /// The replay that was asked for.
 #[derive(Debug, Serialize)]
@@ -55,6 +57,19 @@ pub(super) struct Source {
     pub skipped_unknown_size: u64,
     pub skipped_too_large: u64,
     pub keys_replaced: u64,
+    /// CPU seconds of the thread that reads the trace.
+    pub cpu_s: Option<f64>,
+}
+
+/// CPU time of the replay itself.
+#[derive(Debug, Serialize)]
+struct Generator {
+    /// CPU seconds of the thread that reads the trace.
+    reader_cpu_s: Option<f64>,
+    /// CPU seconds of each thread that sends.
+    cpu_s_by_thread: Vec<f64>,
+    /// The busiest of these threads: part of a core.
+    cpu_ratio_max: f64,
 }
 
 /// Ends of the requests of one operation.
@@ -114,6 +129,7 @@ pub(super) struct Report {
     late_behind_server: u64,
     /// Sent more than a millisecond late otherwise.
     late_behind_generator: u64,
+    generator: Generator,
     seconds: Vec<Second>,
 }
 
@@ -177,6 +193,12 @@ impl Report {
             lag_us: plan.speed.map(|_| Latency::new(&tally.lag_ns)),
             late_behind_server: tally.held,
             late_behind_generator: tally.late,
+            generator: Generator {
+                reader_cpu_s: source.cpu_s,
+                cpu_ratio_max: tally.cpu_s.iter().copied().chain(source.cpu_s).fold(0.0, f64::max)
+                    / seconds_taken.max(1e-9),
+                cpu_s_by_thread: tally.cpu_s.clone(),
+            },
             seconds,
             plan,
         }
@@ -220,6 +242,7 @@ impl Report {
         if let Some(lag) = &self.lag_us {
             row("lag us", lag.line());
         }
+        row("generator", self.generator.line());
         for sentence in self.sentences() {
             let _ = writeln!(text, "{sentence}");
         }
@@ -290,7 +313,33 @@ impl Report {
                 self.late_behind_generator
             ));
         }
+        if self.generator.cpu_ratio_max > CPU_RATIO_MAX {
+            said.push(format!(
+                "The generator may itself be the limit: its busiest thread used {:.0} % of a core. {}",
+                100.0 * self.generator.cpu_ratio_max,
+                match self.generator.is_reader_busiest() {
+                    true => "Reading the trace takes that long.",
+                    false => "Raise --threads.",
+                }
+            ));
+        }
         said
+    }
+}
+
+impl Generator {
+    fn is_reader_busiest(&self) -> bool {
+        let sender_s = self.cpu_s_by_thread.iter().copied().fold(0.0, f64::max);
+        self.reader_cpu_s.is_some_and(|reader_s| reader_s >= sender_s)
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "{:.2} s of CPU time to send, {:.2} s to read the trace; the busiest thread used {:.0} % of a core",
+            self.cpu_s_by_thread.iter().sum::<f64>(),
+            self.reader_cpu_s.unwrap_or(0.0),
+            100.0 * self.cpu_ratio_max
+        )
     }
 }
 

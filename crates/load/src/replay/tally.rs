@@ -63,6 +63,8 @@ pub(super) struct Tally {
     pub lag_ns: Histogram<u64>,
     /// The first error that a server answered with.
     pub refusal: Option<String>,
+    /// CPU seconds of each worker.
+    pub cpu_s: Vec<f64>,
 }
 
 impl Default for Tally {
@@ -80,6 +82,7 @@ impl Default for Tally {
             latency_ns: latency_histogram(),
             lag_ns: latency_histogram(),
             refusal: None,
+            cpu_s: Vec::new(),
         }
     }
 }
@@ -116,6 +119,7 @@ impl Tally {
         // Histograms of the same bounds add up.
         let _ = self.latency_ns.add(&other.latency_ns);
         let _ = self.lag_ns.add(&other.lag_ns);
+        self.cpu_s.extend_from_slice(&other.cpu_s);
         if self.refusal.is_none() {
             self.refusal.clone_from(&other.refusal);
         }

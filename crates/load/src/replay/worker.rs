@@ -14,6 +14,7 @@ use super::replies::Counts;
 use super::step::Batch;
 use super::tally::{Live, News, Tally};
 use crate::run::clock::Clock;
+use crate::run::machine::thread_cpu_s;
 
 /// A server that is silent for so long when the replay is to end is given up.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -88,6 +89,8 @@ impl<'a> Worker<'a> {
         self.counts.tally.refusal = refusal.map(str::to_owned);
         let resent = self.lanes.iter().map(|lane| lane.connection.resent());
         self.counts.tally.resent = resent.sum();
+        // The thread has done nothing else.
+        self.counts.tally.cpu_s.extend(thread_cpu_s());
         (self.counts.tally, failure)
     }
 

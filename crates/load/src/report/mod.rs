@@ -98,10 +98,14 @@ pub struct Latency {
 }
 
 /// Distance of the generator from being the limit itself.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Generator {
     /// Part of its threads' time in which there was something to do.
     pub busy_ratio: f64,
+    /// CPU seconds of each thread in the measured part, waiting in a loop included.
+    pub cpu_s_by_thread: Vec<f64>,
+    /// The same of all threads, in parts of the time that as many cores have.
+    pub cpu_ratio: f64,
     /// Operations per second of a thread that always has something to do.
     pub ops_per_core_second: Option<f64>,
     /// Requests that left more than a millisecond late although there was room for them.
@@ -177,6 +181,7 @@ pub(crate) struct Total {
     pub fabric: FabricTally,
     pub batches: BatchTally,
     pub busy_ns: u64,
+    pub cpu_s: Vec<f64>,
     /// Time at which the last thread ended.
     pub ended_ns: u64,
     pub late_requests: u64,
@@ -194,6 +199,7 @@ impl Total {
             fabric: FabricTally::default(),
             batches: BatchTally::default(),
             busy_ns: 0,
+            cpu_s: Vec::new(),
             ended_ns: 0,
             late_requests: 0,
             late_ns_max: 0,
@@ -207,6 +213,7 @@ impl Total {
             total.fabric.add(&outcome.recorder.fabric);
             total.batches.add(&outcome.recorder.batches);
             total.busy_ns += outcome.busy_ns;
+            total.cpu_s.extend(outcome.cpu_s);
             total.ended_ns = total.ended_ns.max(outcome.ended_ns);
             total.late_requests += outcome.lateness.requests;
             total.late_ns_max = total.late_ns_max.max(outcome.lateness.longest_ns);
@@ -276,6 +283,8 @@ impl Report {
             batches: BatchReport::new(plan, &total.batches, operations / seconds),
             generator: Generator {
                 busy_ratio: busy_s / (seconds * plan.threads as f64),
+                cpu_ratio: total.cpu_s.iter().sum::<f64>() / (seconds * plan.threads as f64),
+                cpu_s_by_thread: total.cpu_s,
                 ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),
                 late_requests: total.late_requests,
                 late_us_max: total.late_ns_max as f64 / 1e3,

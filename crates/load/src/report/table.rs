@@ -55,8 +55,10 @@ pub(crate) fn run_text(report: &Report) -> String {
     row(
         "generator",
         format!(
-            "busy {:.0} %, {} ops per core second",
+            "busy {:.0} %, {:.2} s of CPU time, {:.0} % of its cores; {} ops per core second",
             generator.busy_ratio * 100.0,
+            generator.cpu_s_by_thread.iter().sum::<f64>(),
+            generator.cpu_ratio * 100.0,
             generator.ops_per_core_second.map_or("-".to_owned(), grouped)
         ),
     );

@@ -1,5 +1,6 @@
-//! CPU time of the server.
+//! CPU time of the server, and of this thread.
 
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
 /// CPU seconds that a process has used so far, user and system.
@@ -8,6 +9,12 @@ use nix::unistd::{SysconfVar, sysconf};
 /// When there is no such process.
 pub(crate) fn cpu_s(pid: u32) -> Result<f64, String> {
     precise_cpu_s(pid).map_or_else(|| stat_cpu_s(pid), Ok)
+}
+
+/// CPU seconds that the calling thread has used so far, user and system.
+pub(crate) fn thread_cpu_s() -> Option<f64> {
+    let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some(used.tv_sec() as f64 + used.tv_nsec() as f64 / 1e9)
 }
 
 /// Sums the scheduler's account of each thread, in nanoseconds; threads that have ended are missing, which

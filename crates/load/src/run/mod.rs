@@ -1,11 +1,11 @@
 //! One run: connections, threads, the measured part, the report.
 
 pub(crate) mod clock;
+mod cpu_time;
 pub(crate) mod latencies;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod progress;
 pub(crate) mod recorder;
-mod server_time;
 mod threads;
 mod wait;
 pub(crate) mod worker;

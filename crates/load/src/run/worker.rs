@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender;
 
 use crate::requests::feed::{Connections, Feed, Lateness};
 use crate::run::clock::{Clock, SECOND_NS};
+use crate::run::cpu_time::CpuTime;
 use crate::run::machine;
 use crate::run::recorder::{Interval, Recorder};
-use crate::run::server_time::ServerTime;
 use crate::run::wait::{Claim, Waiter};
 use crate::target::Connection;
 
@@ -39,6 +39,8 @@ pub(crate) struct Outcome {
     pub busy_ns: u64,
     /// Time at which the last request had ended.
     pub ended_ns: u64,
+    /// CPU time of this thread in the measured part.
+    pub cpu_s: Option<f64>,
     /// CPU time of the server in the measured part.
     pub server_cpu_s: Option<f64>,
     pub lateness: Lateness,
@@ -60,7 +62,8 @@ pub(crate) struct Worker<C> {
     worked_ns: u64,
     answered_ns: u64,
     busy_ns: u64,
-    server_time: ServerTime,
+    own_time: CpuTime,
+    server_time: CpuTime,
     failed: usize,
     failure: Option<String>,
 }
@@ -72,7 +75,8 @@ impl<C: Connection> Worker<C> {
             connection.watch(&waiter.epoll, token as u64)?;
         }
         Ok(Self {
-            server_time: ServerTime::new(task.window_ns.clone()),
+            own_time: CpuTime::new(task.window_ns.clone()),
+            server_time: CpuTime::new(task.window_ns.clone()),
             task,
             connections: connections.into_iter().map(Some).collect(),
             feed,
@@ -103,6 +107,7 @@ impl<C: Connection> Worker<C> {
             }
             before_ns = now_ns;
             self.tick(now_ns);
+            self.own_time.look(now_ns, machine::thread_cpu_s);
             if let Some(pid) = self.task.server_pid {
                 self.server_time.look(now_ns, || machine::cpu_s(pid).ok());
             }
@@ -274,11 +279,13 @@ impl<C: Connection> Worker<C> {
         {
             self.server_time.end(|| machine::cpu_s(pid).ok());
         }
+        self.own_time.end(machine::thread_cpu_s);
         self.recorder.finish();
         let outcome = Outcome {
             recorder: self.recorder,
             busy_ns: self.busy_ns,
             ended_ns: now_ns,
+            cpu_s: self.own_time.used_s(),
             server_cpu_s: self.server_time.used_s(),
             lateness,
             failed: self.failed,

@@ -44,6 +44,11 @@ impl BufferedSocket {
         self.output.len() - self.sent < OUTPUT_BYTES_MAX
     }
 
+    /// Returns whether receiving decrypts, so that there may be more although the socket is not ready.
+    pub const fn is_encrypted(&self) -> bool {
+        matches!(self.socket, Socket::Tls(_))
+    }
+
     /// Sends what the kernel takes; returns whether something is left.
     ///
     /// # Errors
@@ -65,7 +70,7 @@ impl BufferedSocket {
         }
         self.forget_output();
         self.output.shrink_to(OUTPUT_BYTES_KEPT);
-        Ok(false)
+        self.socket.flush().map_err(|error| broken(&error))
     }
 
     /// Gives up what is not sent.

@@ -15,6 +15,7 @@ use crate::control::numa::Follow;
 use crate::native::directory_text;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
+use crate::telemetry::admin::metrics_text;
 use crate::telemetry::record::Recorder;
 use crate::worker::Post;
 
@@ -57,6 +58,7 @@ impl Executor {
             Request::Numa => Ok(self.server.numa.report(&self.server.shared.cache)),
             Request::Hotkeys(format) => Ok(self.hot_keys(*format)),
             Request::Stats(format) => Ok(self.stats(*format)),
+            Request::Metrics => Ok(metrics_text(self)),
             Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),

@@ -46,6 +46,13 @@ pub(crate) use hosts::Hosts;
 use http::AdminThread;
 use state::State;
 
+/// All metrics of a server that runs, whether they are served over HTTP or not.
+pub(crate) fn metrics_text(executor: &Executor) -> String {
+    let state = State::default();
+    state.set_running(executor.clone());
+    metrics::metrics(&state)
+}
+
 /// The admin side from its listener to its end; without a listener, nothing.
 #[derive(Debug)]
 pub(crate) struct Admin {

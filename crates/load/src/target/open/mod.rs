@@ -1,4 +1,7 @@
-//! Sockets: connecting, and what kind they are.
+//! Sockets: connecting, logging in, and what kind they are.
+
+mod login;
+mod tls;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -6,10 +9,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use login::{log_in, refusal};
+use tls::TlsStream;
+
 use crate::address::{Address, Endpoint, Protocol};
 
 /// Time that a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for each step of a handshake or a login.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that it may take to say its version; that is for the report only.
 const VERSION_TIMEOUT: Duration = Duration::from_millis(300);
 /// Bytes of datagrams that the kernel is asked to keep, each way.
@@ -19,6 +27,7 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub enum Socket {
     Tcp(TcpStream),
+    Tls(Box<TlsStream>),
     Unix(UnixStream),
     Udp(UdpSocket),
 }
@@ -32,6 +41,7 @@ impl Socket {
     pub fn receive(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(to),
+            Self::Tls(stream) => stream.receive(to),
             Self::Unix(stream) => stream.read(to),
             Self::Udp(socket) => socket.recv(to),
         }
@@ -45,14 +55,28 @@ impl Socket {
     pub fn send(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(from),
+            Self::Tls(stream) => stream.send(from),
             Self::Unix(stream) => stream.write(from),
             Self::Udp(socket) => socket.send(from),
+        }
+    }
+
+    /// Sends what was taken and is held back; returns whether something is left.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    #[inline]
+    pub fn flush(&mut self) -> io::Result<bool> {
+        match self {
+            Self::Tls(stream) => stream.flush(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Udp(_) => Ok(false),
         }
     }
 
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+            Self::Tls(tls) => tls.stream.set_read_timeout(Some(timeout)),
             Self::Unix(stream) => stream.set_read_timeout(Some(timeout)),
             Self::Udp(socket) => socket.set_read_timeout(Some(timeout)),
         }
@@ -61,6 +85,7 @@ impl Socket {
     fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(true),
+            Self::Tls(tls) => tls.stream.set_nonblocking(true),
             Self::Unix(stream) => stream.set_nonblocking(true),
             Self::Udp(socket) => socket.set_nonblocking(true),
         }
@@ -71,18 +96,20 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            Self::Tls(tls) => tls.stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
             Self::Udp(socket) => socket.as_fd(),
         }
     }
 }
 
-/// Connects to a server.
+/// Connects to a server, and logs in if the address says so.
 ///
 /// # Errors
 /// Says what went wrong, and what to do.
 pub fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
-    opened(connect(address, endpoint)).map_err(|error| failure(address, &error))
+    let socket = enter(address, connect(address, endpoint)?)?;
+    not_blocking(socket).map_err(|error| failure(address, &error))
 }
 
 /// Connects to the TCP port of the same number as the UDP port that `address` names.
@@ -90,18 +117,37 @@ pub fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
 /// # Errors
 /// Says what went wrong, and what to do.
 pub(crate) fn open_stream(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
-    opened(connect_by(endpoint, Protocol::Memcached))
+    connect_by(endpoint, Protocol::Memcached)
+        .and_then(not_blocking)
         .map_err(|error| format!("over TCP, for --tcp-writes: {}", failure(address, &error)))
 }
 
-fn opened(connected: io::Result<Socket>) -> io::Result<Socket> {
-    let socket = connected?;
+fn not_blocking(socket: Socket) -> io::Result<Socket> {
     socket.set_nonblocking()?;
     Ok(socket)
 }
 
-fn connect(address: &Address, endpoint: &Endpoint) -> io::Result<Socket> {
-    connect_by(endpoint, address.protocol())
+/// Connects, and completes the handshake where the address is one of TLS.
+fn connect(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
+    let socket = connect_by(endpoint, address.protocol()).map_err(|error| failure(address, &error))?;
+    match (socket, address.tls()) {
+        (Socket::Tcp(stream), Some(client)) => {
+            let timed = stream.set_read_timeout(Some(LOGIN_TIMEOUT));
+            timed.map_err(|error| failure(address, &error))?;
+            let tls = TlsStream::open(stream, client).map_err(|reason| format!("{address}: {reason}"))?;
+            Ok(Socket::Tls(Box::new(tls)))
+        }
+        (socket, _) => Ok(socket),
+    }
+}
+
+/// Logs in, if the address has a login.
+fn enter(address: &Address, mut socket: Socket) -> Result<Socket, String> {
+    if let Some(login) = address.login() {
+        socket.set_timeout(LOGIN_TIMEOUT).map_err(|error| failure(address, &error))?;
+        log_in(&mut socket, login).map_err(|reason| format!("{address}: {reason}"))?;
+    }
+    Ok(socket)
 }
 
 fn connect_by(endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
@@ -147,7 +193,7 @@ fn failure(address: &Address, error: &io::Error) -> String {
 /// be loaded.
 ///
 /// # Errors
-/// When nobody listens there.
+/// When nobody listens there, or the server has to be addressed otherwise.
 pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<String>, String> {
     let question: &[u8] = match address.protocol() {
         Protocol::Memcached => b"version\r\n",
@@ -156,14 +202,18 @@ pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<S
         Protocol::Native | Protocol::Fabric | Protocol::Local => return Ok(None),
         Protocol::Redis => b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n",
     };
-    let mut socket = connect(address, endpoint).map_err(|error| failure(address, &error))?;
+    let mut socket = enter(address, connect(address, endpoint)?)?;
     let mut reply = [0; 4096];
     let asked = socket
         .set_timeout(VERSION_TIMEOUT)
         .and_then(|()| socket.send(question))
         .and_then(|_| socket.receive(&mut reply));
     match asked {
-        Ok(received) => Ok(version_in(&reply[..received])),
+        Ok(received) => {
+            let reply = &reply[..received];
+            refusal(reply, address.login().is_some()).map_err(|reason| format!("{address}: {reason}"))?;
+            Ok(version_in(reply))
+        }
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(failure(address, &error)),
         Err(_) => Ok(None),
     }

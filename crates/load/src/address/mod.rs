@@ -1,11 +1,19 @@
 //! Addresses of servers: `SCHEME://ADDRESS`.
 
+mod argument;
+mod login;
+mod tls;
+
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use micanite_client::{FabricUrl, LocalUrl};
+
+pub(crate) use argument::AddressArgument;
+pub(crate) use login::{Login, PASSWORD_VARIABLE, without_login};
+pub(crate) use tls::{TlsArguments, TlsClient};
 
 /// The protocols that can be spoken; all addresses of a run have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +57,11 @@ enum Place {
 pub struct Address {
     protocol: Protocol,
     place: Place,
+    /// The address without the login.
     text: String,
+    login: Option<Login>,
+    is_encrypted: bool,
+    tls: Option<TlsClient>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +82,14 @@ impl Endpoint {
     }
 }
 
-const SCHEMES: [(&str, Protocol, u16); 4] = [
+/// The scheme of memcached's protocol over TLS.
+const ENCRYPTED: &str = "memcacheds";
+
+/// Names, protocols, and default ports.
+const SCHEMES: [(&str, Protocol, u16); 5] = [
     ("native", Protocol::Native, 11300),
     ("memcached", Protocol::Memcached, 11211),
+    (ENCRYPTED, Protocol::Memcached, 11211),
     ("memcached+udp", Protocol::MemcachedUdp, 11211),
     ("redis", Protocol::Redis, 6379),
 ];
@@ -80,6 +97,25 @@ const SCHEMES: [(&str, Protocol, u16); 4] = [
 impl Address {
     pub const fn protocol(&self) -> Protocol {
         self.protocol
+    }
+
+    fn new(protocol: Protocol, place: Place, text: String) -> Self {
+        Self { protocol, place, text, login: None, is_encrypted: false, tls: None }
+    }
+
+    /// User and password, if there are some.
+    pub(crate) const fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    /// Returns whether connections to it begin with a TLS handshake.
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    /// The settings of a TLS connection to it, if it needs some.
+    pub(crate) const fn tls(&self) -> Option<&TlsClient> {
+        self.tls.as_ref()
     }
 
     /// Looks the host up.
@@ -121,6 +157,10 @@ impl Address {
             (Place::Path(path), _) => {
                 format!("start a server there: micanite serve -s {}", path.display())
             }
+            (Place::Host(host), Protocol::Memcached) if self.is_encrypted => {
+                let port = host.rsplit(':').next().unwrap_or_default();
+                format!("start a server there: micanite serve -p {port} --tls-cert FILE")
+            }
             (Place::Host(host), Protocol::Memcached) => {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server there: micanite serve -p {port}")
@@ -143,42 +183,42 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let what = || {
             format!(
-                "'{text}' is no target: native://HOST:PORT, fabric://HOST:PORT, local:///PATH, \
-                 memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT or \
-                 redis+unix:///PATH"
+                "'{}' is no target: native://HOST:PORT, fabric://HOST:PORT, local:///PATH, \
+                 memcached://HOST:PORT, memcacheds://HOST:PORT (TLS), memcached+udp://HOST:PORT, \
+                 unix:///PATH, redis://HOST:PORT or redis+unix:///PATH",
+                without_login(text)
             )
         };
         if FabricUrl::is_one(text) {
             let url: FabricUrl = text.parse().map_err(|error| format!("{error}"))?;
             // Without the login.
             let text = url.to_string();
-            return Ok(Self { protocol: Protocol::Fabric, place: Place::Fabric(url), text });
+            return Ok(Self::new(Protocol::Fabric, Place::Fabric(url), text));
         }
         if LocalUrl::is_one(text) {
             let url: LocalUrl = text.parse().map_err(|error| format!("{error}"))?;
             let text = url.to_string();
-            return Ok(Self { protocol: Protocol::Local, place: Place::Local(url), text });
+            return Ok(Self::new(Protocol::Local, Place::Local(url), text));
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
-        if scheme == "unix" || scheme == "redis+unix" {
+        let (login, rest) =
+            Login::split(rest).map_err(|reason| format!("{}: {reason}", without_login(text)))?;
+        let text = format!("{scheme}://{rest}");
+        let (protocol, place) = if scheme == "unix" || scheme == "redis+unix" {
             if !rest.starts_with('/') {
                 return Err(format!("'{text}' should be {scheme}:///PATH, with three slashes"));
             }
-            return Ok(Self {
-                protocol: match scheme {
-                    "unix" => Protocol::Memcached,
-                    _ => Protocol::Redis,
-                },
-                place: Place::Path(rest.into()),
-                text: text.to_owned(),
-            });
+            let protocol = if scheme == "unix" { Protocol::Memcached } else { Protocol::Redis };
+            (protocol, Place::Path(rest.into()))
+        } else {
+            let known = SCHEMES.into_iter().find(|(name, ..)| *name == scheme);
+            let (_, protocol, port) = known.ok_or_else(what)?;
+            (protocol, Place::Host(with_port(rest.trim_end_matches('/'), port).ok_or_else(what)?))
+        };
+        if login.is_some() && protocol != Protocol::Memcached {
+            return Err(format!("{text}: {scheme}:// has no login; leave USER:PASSWORD@ out"));
         }
-        let (_, protocol, port) = SCHEMES.into_iter().find(|(name, ..)| *name == scheme).ok_or_else(what)?;
-        Ok(Self {
-            protocol,
-            place: Place::Host(with_port(rest.trim_end_matches('/'), port).ok_or_else(what)?),
-            text: text.to_owned(),
-        })
+        Ok(Self { login, is_encrypted: scheme == ENCRYPTED, ..Self::new(protocol, place, text) })
     }
 }
 
@@ -223,6 +263,16 @@ mod tests {
         let secret: Address = "fabric://127.0.0.1:7?user=me&password=secret".parse().unwrap();
         assert_eq!(secret.to_string(), "fabric://127.0.0.1:7?provider=net;ofi_rxm");
         assert!(secret.how_to_start().ends_with("serve --fabric 'net;ofi_rxm,127.0.0.1:7'"));
+        let secret: Address = "memcacheds://me:se%40cret@cache:7".parse().unwrap();
+        assert!(secret.is_encrypted() && host("memcacheds://cache") == "cache:11211");
+        assert_eq!(secret.to_string(), "memcacheds://cache:7");
+        assert_eq!(secret.login().map(Login::words).as_deref(), Some("me se@cret"));
+        assert!(!format!("{secret:?}").contains("se@cret"));
+        assert_eq!(host("unix://me:secret@/run/m"), "/run/m");
+        for text in ["memcached+udp://a:secret@h", "native://a:secret@h", "memcached://a:secret@h:x"] {
+            let reason = text.parse::<Address>().unwrap_err();
+            assert!(!reason.contains("secret"), "{reason}");
+        }
         let address: Address = "memcached://[::1]:5".parse().unwrap();
         assert_eq!(address.resolve(), Ok(Endpoint::Inet("[::1]:5".parse().unwrap())));
         for text in [

@@ -1,4 +1,4 @@
-//! The CPU time of a server during the measured part of a run.
+//! CPU time of a server, or of a thread of the generator, during the measured part of a run.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use std::ops::Range;
 /// One that only watches may have to wait for a CPU for tenths of a second where both client and
 /// server spin with a real-time priority.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerTime {
+pub(crate) struct CpuTime {
     window_ns: Range<u64>,
     begin_s: Option<f64>,
     end_s: Option<f64>,
 }
 
-impl ServerTime {
+impl CpuTime {
     pub fn new(window_ns: Range<u64>) -> Self {
         Self { window_ns, begin_s: None, end_s: None }
     }
@@ -36,7 +36,7 @@ impl ServerTime {
         }
     }
 
-    /// CPU time of the server, if the run came to its end.
+    /// CPU time of the measured part, if the run came to its end.
     pub fn used_s(&self) -> Option<f64> {
         Some(self.end_s? - self.begin_s?)
     }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn cpu_time_is_read_at_both_ends_of_the_window() {
-        let mut time = ServerTime::new(10..20);
+        let mut time = CpuTime::new(10..20);
         for (now_ns, used_s) in [(9, 1.0), (10, 2.0), (15, 3.0), (19, 4.0)] {
             time.look(now_ns, || Some(used_s));
             assert_eq!(time.used_s(), None, "at {now_ns}");
@@ -57,7 +57,7 @@ mod tests {
         time.look(30, || Some(9.0));
         time.end(|| Some(10.0));
         assert_eq!(time.used_s(), Some(3.5));
-        let mut early = ServerTime::new(10..20);
+        let mut early = CpuTime::new(10..20);
         early.look(12, || Some(2.0));
         early.end(|| Some(2.5));
         assert_eq!(early.used_s(), Some(0.5));
