@@ -183,8 +183,8 @@ docs: ## make a site of docs/ with a search (mdBook), in target/book, and check 
 	@docs/site/build.sh $(TARGET_DIR)/book
 
 # Static by glibc, not by musl, whose memcpy and allocator are slower (docs/deploying.md). Named as a target,
-# so that build scripts stay dynamic. Without DPDK and libfabric, which are loaded at run time. getrandom would
-# look its function up in shared libraries, and then want /dev/urandom.
+# so that build scripts stay dynamic. Without DPDK and libfabric, which are loaded at run time. getrandom
+# would look its function up in shared libraries, and then want /dev/urandom.
 STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
 STATIC_TARGET := $(shell uname -m)-unknown-linux-gnu
 STATIC_BIN := $(TARGET_DIR)/static/$(STATIC_TARGET)/release/micanite

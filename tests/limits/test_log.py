@@ -36,9 +36,11 @@ def test_an_event_has_time_level_and_peer(start):
         peer = "{}:{}".format(*connection.socket.getsockname())
     server.end()
     report, ready, events = server.stderr().partition("micanite: ready\n")
-    assert ready and all(line.startswith("micanite: ") for line in report.splitlines() if "Z DEBUG" not in line)
+    lines = [line for line in report.splitlines() if "Z DEBUG" not in line]
+    assert ready and all(line.startswith("micanite: ") for line in lines)
     for what in ("opened", "closed"):
-        line = rf"^{TIME} DEBUG connection {what} worker=0 connection=\S+ peer={re.escape(peer)}( reason=normal)?$"
+        fields = rf"worker=0 connection=\S+ peer={re.escape(peer)}( reason=normal)?"
+        line = rf"^{TIME} DEBUG connection {what} {fields}$"
         assert re.search(line, server.stderr(), re.MULTILINE), server.stderr()
     assert re.search(rf"^{TIME}  INFO ended$", events, re.MULTILINE), events
 

@@ -1,7 +1,7 @@
 //! Memory that the allocator has given out.
 
-/// Returns the bytes that the process has allocated now, regions not included; `None` where the C library does
-/// not count them.
+/// Returns the bytes that the process has allocated now, regions not included; `None` where the C library
+/// does not count them.
 #[cfg(all(target_env = "gnu", not(any(loom, miri))))]
 pub fn allocated_bytes() -> Option<usize> {
     // SAFETY: takes no arguments, locks what it reads, and returns numbers.

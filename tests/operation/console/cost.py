@@ -1,10 +1,10 @@
 """Measures what an open page of the console costs a server.
 
-    .venv/bin/python tests/operation/console/cost.py [--rounds N] [--seconds S] [--program target/release/micanite]
+    .venv/bin/python tests/operation/console/cost.py [--rounds N] [--seconds S] [--program FILE]
 
 Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns under
-one load: 50 connections to one worker, one GET or SET in flight each. The figure is requests per second of CPU
-time of the whole server, admin thread included: the browser and the load share the machine. Prints the
+one load: 50 connections to one worker, one GET or SET in flight each. The figure is requests per second of
+CPU time of the whole server, admin thread included: the browser and the load share the machine. Prints the
 ratio open/closed of each pair of rounds. Exit status 0: the median costs less than 1 %; 1: more.
 Nothing else may run on the machine.
 """

@@ -31,7 +31,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use micanite_control::log;
 
 use crate::ctl::ControlPlace;
 use source::Source;
@@ -75,7 +74,7 @@ pub fn top(options: TopOptions) -> ExitCode {
     match run(options) {
         Ok(code) => code,
         Err(reason) => {
-            log!("{reason}");
+            eprintln!("micanite: {reason}");
             ExitCode::from(EXIT_FAILED)
         }
     }

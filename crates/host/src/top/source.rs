@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use micanite_control::Request;
+use micanite_control::{Format, Request};
 
 use super::sample::Sample;
 use super::text::harmless;
@@ -89,7 +89,7 @@ impl Source {
             Self::Control(place) => {
                 let metrics = ask(Request::Metrics, place)?;
                 let at = Instant::now();
-                let hot_keys = ask(Request::Hotkeys, place)?;
+                let hot_keys = ask(Request::Hotkeys(Format::default()), place)?;
                 Ok(metrics::sample(at, &metrics, &hot_keys))
             }
             Self::Memcached { place, stream } => {

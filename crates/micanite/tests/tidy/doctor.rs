@@ -7,7 +7,8 @@ use super::tree::Tree;
 const FOLDER: &str = "crates/host/src/doctor/";
 const TESTS: &str = "crates/host/src/doctor/tests/";
 /// Options of other programs that it names.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
+    ("bind", "dpdk-devbind.py"),
     ("cap-add", "docker run"),
     ("security-opt", "docker run"),
     ("now", "systemctl"),

@@ -63,9 +63,9 @@ pub fn colour_of_system(name: &str) -> Option<usize> {
     SYSTEMS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, colour)| *colour)
 }
 
-/// Returns the looks of the series of a figure. A system's colour does not depend on the others. Series of one
-/// system share its colour where lines tell them apart by dashes and marks; of bars, the later ones have the
-/// next free colour, as series have that are no system's.
+/// Returns the looks of the series of a figure. A system's colour does not depend on the others. Series of
+/// one system share its colour where lines tell them apart by dashes and marks; of bars, the later ones have
+/// the next free colour, as series have that are no system's.
 pub(crate) fn looks(names: &[&str], are_lines: bool) -> Vec<Look> {
     let systems: Vec<_> = names.iter().map(|name| colour_of_system(name)).collect();
     let mut used: Vec<usize> = systems.iter().flatten().copied().collect();

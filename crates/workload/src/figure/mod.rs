@@ -2,7 +2,8 @@
 //!
 //! Each figure follows the reader's preference for light or dark, tells series apart by colour
 //! (Okabe and Ito's, which colour-blind readers can tell apart, too), by dashes and by marks, and
-//! says units on its axes. A system has one colour in all figures (`looks.rs`). Published figures look different from measured ones.
+//! says units on its axes. A system has one colour in all figures (`looks.rs`). Published figures look
+//! different from measured ones.
 //!
 //! ```
 //! use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};

@@ -252,7 +252,12 @@ impl FabricPort {
                 }
                 Err(error) => {
                     self.buffers.lose(&shared.buffers);
-                    limited!(WARN, "a client of the fabric gets no buffer", worker = self.worker, error = %error);
+                    limited!(
+                        WARN,
+                        "a client of the fabric gets no buffer",
+                        worker = self.worker,
+                        error = %error
+                    );
                     None
                 }
             },

@@ -101,7 +101,11 @@ impl Auth {
             return Verdict::Welcome;
         }
         if attempts.note_failure(source, now_s) {
-            limited!(WARN, "too many wrong passwords, the address is not believed for a while", peer = %source);
+            limited!(
+                WARN,
+                "too many wrong passwords, the address is not believed for a while",
+                peer = %source
+            );
         }
         Verdict::Wrong
     }

@@ -40,8 +40,8 @@ pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
 pub(super) struct Popularity {
     /// Part of the keys, part of the requests.
     pub points: Vec<(f64, f64)>,
-    /// Rank of a key, the most popular first, and its part of the requests: at ranks that are evenly far apart
-    /// in the logarithm.
+    /// Rank of a key, the most popular first, and its part of the requests: at ranks that are evenly far
+    /// apart in the logarithm.
     pub ranks: Vec<(f64, f64)>,
     /// Part of the keys that are asked for once.
     pub once_share: f64,

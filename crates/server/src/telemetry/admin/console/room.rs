@@ -42,8 +42,8 @@ fn check_free(folder: &Path, needed_bytes: u64, free_bytes: u64, all_bytes: u64)
     }
     let text = |bytes: u64| size::text(bytes as usize);
     Err(format!(
-        "{} has {} free: this may take {}, and {CONSOLE_FREE_PERCENT} % of the file system ({}) stay free; make \
-         room there, or choose another --admin-files",
+        "{} has {} free: this may take {}, and {CONSOLE_FREE_PERCENT} % of the file system ({}) stay free; \
+         make room there, or choose another --admin-files",
         folder.display(),
         text(free_bytes),
         text(needed_bytes),

@@ -1,5 +1,5 @@
-//! Actions that are executed: one copy and one other at a time, each on a thread of its own, because it may wait
-//! for a worker or copy the cache.
+//! Actions that are executed: one copy and one other at a time, each on a thread of its own, because it may
+//! wait for a worker or copy the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
