@@ -1,5 +1,5 @@
-"""`micanite load` and `micanite trace replay` over TLS and with passwords: who gets in, which words say what is
-wrong, and that no password is shown."""
+"""`micanite load` and `micanite trace replay` over TLS and with passwords: who gets in, which words say what
+is wrong, and that no password is shown."""
 
 import json
 import subprocess
@@ -49,7 +49,7 @@ def shows_no_password(ended):
 
 @pytest.mark.parametrize("shape", [("--pipeline", 8), ("--connections", 10, "--threads", 2, "--multiget", 3)])
 def test_load_over_tls_with_a_password(closed, authority, shape):
-    """Long values and many connections: what TLS has decrypted is not left where no descriptor tells of it."""
+    """Long values and many connections: what TLS has decrypted does not wait for a ready descriptor."""
     url = f"memcacheds://{LOGIN}@127.0.0.1:{closed.port}"
     report = load(url, *PATIENT, *ITEMS, *map(str, shape), "--tls-ca", authority.ca)
     assert is_clean(report), report

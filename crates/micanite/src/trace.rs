@@ -32,7 +32,7 @@ pub enum TraceCommand {
     /// Simulate caches: misses against memory, and the memory to buy.
     Simulate(SimulateOptions),
     /// Send the requests of a trace to a live server.
-    Replay(ReplayOptions),
+    Replay(Box<ReplayOptions>),
 }
 
 /// Runs the command.

@@ -44,7 +44,8 @@ class Terminal:
 
         def shows():
             shown = self.screen()
-            return all(word in shown for word in words) and not any(word in shown for word in absent) and shown
+            is_right = all(word in shown for word in words) and not any(word in shown for word in absent)
+            return is_right and shown
 
         try:
             return until(shows, f"{words} without {absent} on the screen")

@@ -1,5 +1,5 @@
-"""`micanite top` in a terminal: our server by its control socket, any memcached by `stats`, servers that go away
-and servers that want to write to the terminal."""
+"""`micanite top` in a terminal: our server by its control socket, any memcached by `stats`, servers that go
+away, and servers that want to write to the terminal."""
 
 import os
 import re
@@ -58,9 +58,10 @@ def loaded(start):
 
 
 def test_our_server_live(terminal, loaded):
-    """Rates, latencies, workers and hot keys are there; keys pause, sort and choose; q restores the screen."""
+    """Rates, latencies, workers and hot keys are there; keys pause and sort; q restores the screen."""
     top = terminal("-p", loaded.port, "--interval", "0.2", **loaded.places())
-    shown = top.until("hit ratio 100.0%", "worker", "hot key", "p99.9", "every 0.2 s", absent=["requests/s -"])
+    words = ("hit ratio 100.0%", "worker", "hot key", "p99.9", "every 0.2 s")
+    shown = top.until(*words, absent=["requests/s -"])
     assert re.search(rf"port {loaded.port}: micanite \S+, up \d\d:", shown), shown
     assert re.search(r"^get +\S+ +100.0% +\S+s ", shown, re.MULTILINE), shown
     assert "memory" in shown and "of 64.0 MiB" in shown

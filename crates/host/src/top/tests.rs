@@ -80,7 +80,8 @@ fn statistics_of_memcached_have_fewer_rows() {
         format!(
             "STAT version 1.6.45\r\nSTAT uptime 5\r\nSTAT get_hits {gets}\r\nSTAT get_misses 0\r\n\
              STAT cmd_set 7\r\nSTAT delete_hits 0\r\nSTAT evictions 3\r\nSTAT curr_items 9\r\n\
-             STAT limit_maxbytes 1000\r\nSTAT bytes 100\r\nSTAT rusage_user 1.5\r\nSTAT odd \x1b[2J\r\nnonsense\r\n\
+             STAT limit_maxbytes 1000\r\nSTAT bytes 100\r\nSTAT rusage_user 1.5\r\n\
+             STAT odd \x1b[2J\r\nnonsense\r\n\
              STAT\r\nEND\r\n"
         )
     };

@@ -150,8 +150,8 @@ impl TlsClient {
                 self.authorities
             ),
             Error::AlertReceived(alert) => format!(
-                "the server refused the TLS handshake ({alert:?}); if it wants a certificate, --tls-cert FILE \
-                 names one"
+                "the server refused the TLS handshake ({alert:?}); if it wants a certificate, name one \
+                 (--tls-cert FILE)"
             ),
             error => format!("TLS: {error}"),
         }

@@ -20,8 +20,8 @@ use crate::plan::{Plan, Reads};
 pub struct LoadOptions {
     /// Servers: native://HOST:PORT, fabric://HOST:PORT?provider=PROVIDER, local:///PATH,
     /// memcached://HOST:PORT, memcacheds://HOST:PORT (TLS), memcached+udp://HOST:PORT, unix:///PATH,
-    /// redis://HOST:PORT, redis+unix:///PATH; connections go to them in turn. memcached(s)://USER:PASSWORD@...
-    /// logs in; USER@ takes the password from MICANITE_PASSWORD
+    /// redis://HOST:PORT, redis+unix:///PATH; connections go to them in turn.
+    /// memcached(s)://USER:PASSWORD@... logs in; USER@ takes the password from MICANITE_PASSWORD
     #[arg(
         value_name = "URL", required_unless_present = "self_test",
         value_parser = AddressArgument(str::parse)

@@ -335,7 +335,7 @@ impl Generator {
 
     fn line(&self) -> String {
         format!(
-            "{:.2} s of CPU time to send, {:.2} s to read the trace; the busiest thread used {:.0} % of a core",
+            "{:.2} s of CPU time to send, {:.2} s to read the trace; the busiest thread {:.0} % of a core",
             self.cpu_s_by_thread.iter().sum::<f64>(),
             self.reader_cpu_s.unwrap_or(0.0),
             100.0 * self.cpu_ratio_max

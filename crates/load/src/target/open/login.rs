@@ -73,7 +73,7 @@ fn no_reply(error: &io::Error) -> String {
         _ => format!("did not reply ({error})"),
     };
     format!(
-        "the server {why} before the login; it may speak TLS (memcacheds://), want a certificate (--tls-cert), \
-         or take the binary protocol only (memcached -S), which is not sent here"
+        "the server {why} before the login; it may speak TLS (memcacheds://), want a certificate \
+         (--tls-cert), or take the binary protocol only (memcached -S), which is not sent here"
     )
 }
