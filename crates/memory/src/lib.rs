@@ -17,6 +17,8 @@
 
 mod allocate;
 pub mod barrier;
+#[cfg(not(any(loom, miri)))]
+mod commit;
 mod copy;
 pub mod folder;
 mod fork;
