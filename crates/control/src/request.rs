@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Subcommand;
 use micanite_engine::Access;
 
-use crate::{Balance, RecordOptions};
+use crate::{Balance, RecordOptions, size};
 
 /// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -51,6 +51,12 @@ pub enum Request {
     Hotkeys,
     /// List where the memory of the partitions is: NUMA nodes, and moves between them
     Numa,
+    /// Print the limit of the memory, or change it while the server serves
+    Memory {
+        /// New limit, in MiB or with k, m, g, t: up to --memory-max
+        #[arg(value_name = "SIZE", value_parser = bytes)]
+        limit_bytes: Option<usize>,
+    },
     /// Print the statistics, as the memcached command `stats` does
     Stats,
     /// Check that the server runs and all its workers make progress
@@ -85,6 +91,8 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
+            Self::Memory { limit_bytes: None } => formatter.write_str("memory"),
+            Self::Memory { limit_bytes: Some(bytes) } => write!(formatter, "memory {bytes}b"),
             Self::Numa => formatter.write_str("numa"),
             Self::Hotkeys => formatter.write_str("hotkeys"),
             Self::Ping => formatter.write_str("ping"),
@@ -115,6 +123,8 @@ impl FromStr for Request {
             ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", []) => Self::Stats,
+            ("memory", []) => Self::Memory { limit_bytes: None },
+            ("memory", [size]) => Self::Memory { limit_bytes: Some(bytes(size)?) },
             ("numa", []) => Self::Numa,
             ("hotkeys", []) => Self::Hotkeys,
             ("ping", []) => Self::Ping,
@@ -126,6 +136,10 @@ impl FromStr for Request {
             _ => return Err(format!("'{line}' is not understood")),
         })
     }
+}
+
+fn bytes(word: &str) -> Result<usize, String> {
+    size::parse(word, 1 << 20)
 }
 
 fn number(word: &str) -> Result<usize, String> {

@@ -12,6 +12,7 @@ use micanite_engine::{Access, Route};
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use micanite_workload::recording::End;
 
+use crate::control::memory;
 use crate::control::numa::Follow;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
@@ -60,6 +61,8 @@ impl Executor {
             Request::Numa => Ok(self.server.numa.report(&self.server.shared.cache)),
             Request::Hotkeys => Ok(self.hot_keys()),
             Request::Stats => Ok(self.stats()),
+            Request::Memory { limit_bytes: None } => Ok(memory::report(&self.server)),
+            Request::Memory { limit_bytes: Some(bytes) } => memory::set(&self.server, *bytes),
             Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),

@@ -16,6 +16,7 @@ pub mod balance;
 mod execute;
 pub(crate) mod kernel_get;
 pub mod local;
+pub(crate) mod memory;
 pub mod numa;
 pub(crate) mod restart;
 mod socket;
