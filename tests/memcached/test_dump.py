@@ -151,7 +151,7 @@ def test_sizes_count_every_item(fresh):
     ("line", "reply"),
     [
         (b"cache_memlimit 64", b"OK"),
-        (b"cache_memlimit 65", b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
+        (b"cache_memlimit 4294967295", b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
         (b"cache_memlimit 7", b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
         (b"cache_memlimit", b"ERROR"),
         (b"cache_memlimit x", b"ERROR"),
@@ -187,4 +187,4 @@ def test_operator_commands(client, line, reply):
 
 
 def test_noreply_of_operator_commands(client):
-    client.expect(b"cache_memlimit 65 noreply\r\nlru_crawler sleep 1 noreply\r\n", b"")
+    client.expect(b"cache_memlimit 64 noreply\r\nlru_crawler sleep 1 noreply\r\n", b"")

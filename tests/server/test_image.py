@@ -116,7 +116,6 @@ def test_a_kill_under_load_leaves_no_wrong_value(start, options, key):
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (["-m", "128"], "-m"),
         (["-I", "2m"], "-I"),
         (["-M"], "--semantics"),
         (["--eviction", "fifo"], "--eviction"),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use micanite_engine::Access;
 
-use crate::{Balance, RecordOptions};
+use crate::{Balance, RecordOptions, size};
 
 /// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -51,6 +51,12 @@ pub enum Request {
     Hotkeys(Format),
     /// List where the memory of the partitions is: NUMA nodes, and moves between them
     Numa,
+    /// Print the limit of the memory, or change it while the server serves
+    Memory {
+        /// New limit, in MiB or with k, m, g, t: up to --memory-max
+        #[arg(value_name = "SIZE", value_parser = bytes)]
+        limit_bytes: Option<usize>,
+    },
     /// Print the statistics, as the memcached command `stats` does
     Stats(Format),
     /// Print the metrics in Prometheus' text format, as --admin serves them
@@ -102,6 +108,8 @@ impl fmt::Display for Request {
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats(format) => write!(formatter, "stats{format}"),
             Self::Metrics => formatter.write_str("metrics"),
+            Self::Memory { limit_bytes: None } => formatter.write_str("memory"),
+            Self::Memory { limit_bytes: Some(bytes) } => write!(formatter, "memory {bytes}b"),
             Self::Numa => formatter.write_str("numa"),
             Self::Hotkeys(format) => write!(formatter, "hotkeys{format}"),
             Self::Ping => formatter.write_str("ping"),
@@ -133,6 +141,8 @@ impl FromStr for Request {
             ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", [] | ["json"]) => Self::Stats(Format { json: !words.is_empty() }),
             ("metrics", []) => Self::Metrics,
+            ("memory", []) => Self::Memory { limit_bytes: None },
+            ("memory", [size]) => Self::Memory { limit_bytes: Some(bytes(size)?) },
             ("numa", []) => Self::Numa,
             ("hotkeys", [] | ["json"]) => Self::Hotkeys(Format { json: !words.is_empty() }),
             ("ping", []) => Self::Ping,
@@ -144,6 +154,10 @@ impl FromStr for Request {
             _ => return Err(format!("'{line}' is not understood")),
         })
     }
+}
+
+fn bytes(word: &str) -> Result<usize, String> {
+    size::parse(word, 1 << 20)
 }
 
 fn number(word: &str) -> Result<usize, String> {

@@ -113,6 +113,18 @@ pub const SHRINK_ROUNDS_MAX: usize = 4;
 /// Least share of free space at which a store compacts, one word in this many: with less, copying
 /// costs more than it gains.
 pub const COMPACT_FREE_SHARE: usize = 32;
+/// Space that a store keeps free for moves when its limit is lowered: one word for so many that items take.
+pub const BLOCK_UNITS_SLACK_SHARE: u64 = 16;
+/// Units of items that one call evicts or moves for a lower limit.
+pub const FOLLOW_UNITS: i64 = 32 << 10;
+/// Units charged for each of these items: their headers and buckets lie far apart.
+pub const FOLLOW_VISIT_UNITS: i64 = 16;
+/// Bytes of a gap that one call gives back to the system, or takes.
+pub const RETURN_BYTES_MAX: u64 = 2 << 20;
+/// Least bytes that are given back beside what has gone back already.
+pub const RETURN_BYTES_MIN: u64 = 256 << 10;
+/// Bytes before the index that stay, so that it can grow: upkeep makes more of them present.
+pub const INDEX_MARGIN_BYTES: u64 = 512 << 10;
 /// Largest share of its space, one word in this many, that the items of a sparse store take.
 pub const SPARSE_SHARE: usize = 4;
 /// Share of the free space, one word in this many, above which free space away from the end counts

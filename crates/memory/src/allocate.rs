@@ -14,17 +14,17 @@ use nix::fcntl::{FallocateFlags, fallocate};
 /// Unit of the fallback for file systems without fallocate. No hole is smaller.
 const STEP_BYTES: usize = crate::PAGE_BYTES;
 
-/// Reserves space for the first `bytes` of a file and extends a shorter file to this length.
-/// Existing contents stay.
+/// Reserves space for `bytes` of a file from a multiple of the page size on, and extends a file that ends
+/// before. Existing contents stay.
 ///
 /// # Errors
 /// Returns the kernel's error: `StorageFull`, `QuotaExceeded`.
-pub fn allocate(file: &File, bytes: usize) -> io::Result<()> {
+pub fn allocate(file: &File, first: usize, bytes: usize) -> io::Result<()> {
     loop {
-        match fallocate(file, FallocateFlags::empty(), 0, bytes as i64) {
+        match fallocate(file, FallocateFlags::empty(), first as i64, bytes as i64) {
             Ok(()) => return Ok(()),
             Err(Errno::EINTR) => {}
-            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => return fill_holes(file, bytes),
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => return fill_holes(file, first, bytes),
             Err(error) => return Err(error.into()),
         }
     }
@@ -40,11 +40,12 @@ pub fn reopen_for_loads(file: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Fills holes by writing zeros over zeros, and past the end.
-fn fill_holes(file: &File, bytes: usize) -> io::Result<()> {
+fn fill_holes(file: &File, first: usize, bytes: usize) -> io::Result<()> {
     let zeros = vec![0; STEP_BYTES];
     let mut piece = vec![0; STEP_BYTES];
-    for first in (0..bytes).step_by(STEP_BYTES) {
-        let step = STEP_BYTES.min(bytes - first);
+    let end = first + bytes;
+    for first in (first..end).step_by(STEP_BYTES) {
+        let step = STEP_BYTES.min(end - first);
         let mut read = 0;
         while read < step {
             match file.read_at(&mut piece[read..step], (first + read) as u64)? {
@@ -78,7 +79,7 @@ mod tests {
             let bytes = 5 * STEP_BYTES + 4096;
             file.set_len(bytes as u64 / 2).unwrap();
             file.write_all_at(b"here", STEP_BYTES as u64 + 5).unwrap();
-            take(&file, bytes).unwrap();
+            take(&file, 0, bytes).unwrap();
             let about = file.metadata().unwrap();
             assert_eq!(about.len(), bytes as u64);
             assert!(about.blocks() * 512 >= bytes as u64, "{} blocks", about.blocks());

@@ -204,6 +204,42 @@ impl Folder {
         let _ = unlinkat(&self.descriptor, name.as_ref(), UnlinkatFlags::NoRemoveDir);
     }
 
+    /// Opens a directory in this one, if it exists.
+    ///
+    /// # Errors
+    /// As for [`Folder::open`].
+    pub fn inner(&self, name: &str) -> io::Result<Option<Self>> {
+        match Self::open(&self.path.join(name)) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renames a file, or a directory, within this directory.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn rename_inner(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.descriptor, from, &self.descriptor, to)?)
+    }
+
+    /// Moves a file of this directory to another one, in place of a file of that name.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn rename_into(&self, name: impl AsRef<OsStr>, to: &Self) -> io::Result<()> {
+        Ok(renameat(&self.descriptor, name.as_ref(), &to.descriptor, name.as_ref())?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn remove_directory(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.descriptor, name, UnlinkatFlags::RemoveDir)?)
+    }
+
     /// Returns device and inode of a name; for a link those of the link itself.
     pub(crate) fn identity_of(&self, name: impl AsRef<OsStr>) -> io::Result<(u64, u64)> {
         let about = fstatat(&self.descriptor, name.as_ref(), AtFlags::AT_SYMLINK_NOFOLLOW)?;

@@ -17,6 +17,26 @@ impl Region {
         Ok(Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() })
     }
 
+    /// Creates a zeroed region.
+    pub fn sparse(bytes: usize) -> io::Result<Self> {
+        Self::private(bytes)
+    }
+
+    /// Returns the bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        crate::PAGE_BYTES
+    }
+
+    /// Unsupported here.
+    pub fn give_back(&self, _first_byte: usize, _bytes: usize) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Does nothing: the memory is present.
+    pub fn commit(&self, _first_byte: usize, _bytes: usize) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Unsupported here.
     pub fn file(_file: &std::fs::File, _bytes: usize) -> io::Result<Self> {
         Err(io::Error::from(io::ErrorKind::Unsupported))

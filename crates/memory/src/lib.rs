@@ -18,6 +18,8 @@
 mod allocate;
 mod allocated;
 pub mod barrier;
+#[cfg(not(any(loom, miri)))]
+mod commit;
 mod copy;
 pub mod folder;
 mod fork;

@@ -72,6 +72,15 @@ impl Region {
         Self::map(bytes, Backing::Memory)
     }
 
+    /// Creates a region of which much may never be used: like [`Self::private`], without reserved huge
+    /// pages, because all of them would be taken at once.
+    ///
+    /// # Errors
+    /// Returns the error of `mmap`.
+    pub fn sparse(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes.next_multiple_of(PAGE_BYTES), Backing::Memory)
+    }
+
     /// Maps the first `bytes` of a file, a multiple of the page size. Writes to the region go to the
     /// file, and stay there however the process ends.
     ///

@@ -63,7 +63,7 @@ impl Region {
             return None;
         }
         let file = make(bytes, MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB).ok()?;
-        allocate(&file, bytes).ok()?;
+        allocate(&file, 0, bytes).ok()?;
         let region = Self::memory_file(&file, bytes, true).ok()?;
         Some((region, file))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::access::Access;
 use crate::cache::nodes::WorkerNodes;
+use crate::image::Resizing;
 use crate::limits::PARTITION_BYTES_MAX;
 use crate::partition::Semantics;
 use crate::partition::eviction::Eviction;
@@ -37,6 +38,9 @@ pub enum Simulated {
 pub struct Config {
     /// Limit for items, headers and index together, in bytes.
     pub memory_bytes: usize,
+    /// Most memory that [`crate::Cache::set_memory_limit`] allows: address space that is reserved, and not
+    /// used before. `None`: `memory_bytes`.
+    pub memory_bytes_max: Option<usize>,
     /// Expected average of key and value bytes of an item, if known: the index then has its size
     /// from the start. Otherwise it grows.
     pub item_bytes_hint: Option<usize>,
@@ -67,6 +71,8 @@ pub struct Config {
     pub namespace_delimiter: Option<u8>,
     /// NUMA nodes of the workers, if partitions are to be in the memory of their owners' nodes.
     pub nodes: Option<Arc<WorkerNodes>>,
+    /// Is told how far an image of another size has been copied at the start.
+    pub on_resize: Option<fn(&Resizing)>,
     /// For simulations; excludes images and stores.
     pub simulated: Option<Simulated>,
 }
@@ -77,6 +83,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,
+            memory_bytes_max: None,
             item_bytes_hint: None,
             value_bytes_max: 1 << 20,
             workers: 1,
@@ -90,7 +97,15 @@ impl Default for Config {
             partition_bytes_max: PARTITION_BYTES_MAX,
             namespace_delimiter: None,
             nodes: None,
+            on_resize: None,
             simulated: None,
         }
+    }
+}
+
+impl Config {
+    /// Returns the most memory that the cache may be allowed to use.
+    pub fn memory_bytes_max(&self) -> usize {
+        self.memory_bytes_max.unwrap_or(self.memory_bytes)
     }
 }

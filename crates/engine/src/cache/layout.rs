@@ -57,22 +57,21 @@ impl Layout {
         let item_bytes = item_bytes_max(config.value_bytes_max);
         let least = PARTITION_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
         let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
-        let least = config.memory_bytes.div_ceil(config.partition_bytes_max);
+        let memory_bytes_max = config.memory_bytes_max();
+        let least = memory_bytes_max.div_ceil(config.partition_bytes_max);
         let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
         if partitions > 1 << PARTITION_BITS {
             return Err(CreateError::new(format!(
                 "{} bytes of memory are too many: {} partitions of {} bytes at most",
-                config.memory_bytes,
+                memory_bytes_max,
                 1 << PARTITION_BITS,
                 config.partition_bytes_max
             )));
         }
-        let partition_bytes = Self::whole_pages(config.memory_bytes / partitions);
+        let partition_bytes = Self::whole_pages(memory_bytes_max / partitions);
         let layout = Self { partitions, partition_bytes, value_bytes_max: config.value_bytes_max };
         let partition = layout.partition(config, Secret::KNOWN, 0);
-        let least_units = partition.data_units_min - partition.reserve_units;
-        let room_units = partition.room_units_min().min(least_units * 9 / 10);
-        if room_units < partition.item_units_max {
+        if !partition.within(partition.limit_words).has_room() {
             let (memory, advice) = if least > 1 {
                 let bytes = config.partition_bytes_max;
                 (format!("partitions of at most {bytes} bytes"), "")
@@ -120,6 +119,15 @@ impl Layout {
         bytes / page * page
     }
 
+    /// Returns the words that a partition uses at first.
+    fn limit_words(&self, config: &Config) -> u64 {
+        let bytes = match config.simulated {
+            Some(_) => self.partition_bytes,
+            None => Self::whole_pages(config.memory_bytes / self.partitions).min(self.partition_bytes),
+        };
+        (bytes / 8) as u64
+    }
+
     pub(crate) fn partition(&self, config: &Config, secret: Secret, number: usize) -> PartitionLayout {
         let item_units_max = item_bytes_max(self.value_bytes_max) as u64 / 8;
         let state_words = match config.semantics {
@@ -129,6 +137,7 @@ impl Layout {
         let data_bytes = self.partition_bytes.saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
         let data_units_min = (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64;
         let region_words = (self.partition_bytes / 8) as u64;
+        let limit_words = self.limit_words(config);
         let outlives = config.image.is_some() || config.maps.is_some();
         let reserve_units = match config.semantics {
             Semantics::Store if outlives => item_units_max.min(region_words / RESERVE_SHARE),
@@ -149,7 +158,11 @@ impl Layout {
             semantics: config.semantics,
             policy: config.eviction.policy(),
             region_words,
-            buckets: buckets(config, data_bytes),
+            limit_words,
+            buckets: buckets(
+                config,
+                data_bytes.saturating_sub(self.partition_bytes - limit_words as usize * 8),
+            ),
             data_units_max,
             data_units_min,
             item_units_max,
@@ -186,6 +199,7 @@ fn check(config: &Config) -> Result<(), CreateError> {
         },
         1 << 46,
     )?;
+    in_range("largest memory in bytes", config.memory_bytes_max(), config.memory_bytes, 1 << 46)?;
     in_range(
         "largest partition in bytes",
         config.partition_bytes_max,

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod footprint;
 pub(crate) mod layout;
+mod limit;
 pub(crate) mod nodes;
 mod readers;
 mod routes;
@@ -34,6 +35,7 @@ use crate::partition::item::ItemInfo;
 use crate::partition::listener::EvictionListener;
 use crate::partition::{Partition, PartitionLayout};
 
+pub use limit::LimitError;
 pub use routes::RouteError;
 
 /// Wakes the worker of a number.
@@ -45,6 +47,10 @@ pub struct Cache {
     pub(crate) partition_bits: u32,
     config: Config,
     layout: Layout,
+    /// Limit of the memory.
+    limit_bytes: AtomicU64,
+    /// True until the memory has the size of the limit, and what is unused has gone back.
+    pub(crate) follows_limit: AtomicBool,
     image_state: ImageState,
     /// Keeps other processes from using the image.
     image_lock: Option<micanite_memory::hold::Hold>,
@@ -174,6 +180,8 @@ impl Cache {
             partition_bits: partitions.len().ilog2(),
             config: config.clone(),
             layout,
+            limit_bytes: AtomicU64::new(config.memory_bytes as u64),
+            follows_limit: AtomicBool::new(true),
             image_state: ImageState::None,
             image_lock: None,
             readers: Box::default(),

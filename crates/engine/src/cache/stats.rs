@@ -78,7 +78,7 @@ impl Stats {
         self.expired += p.get(Field::Expired);
         self.evicted_unfetched += p.get(Field::EvictedUnfetched);
         self.expired_unfetched += p.get(Field::ExpiredUnfetched);
-        self.data_bytes += (p.get(Field::DataEnd) - p.layout.heap_first() as u64) * 8;
+        self.data_bytes += p.data_units() * 8;
         self.reinserted += p.get(Field::Reinserted);
         self.promoted += p.get(Field::Promoted);
         self.ghosts_met += p.get(Field::GhostsMet);
@@ -89,7 +89,7 @@ impl Stats {
         self.buckets_split += p.get(Field::BucketsSplit);
         self.spare_buckets += p.layout.spares(p.buckets());
         self.spare_buckets_used += p.get(Field::SparesUsed);
-        self.index_bytes += (p.layout.region_words - p.get(Field::DataEnd)) * 8;
+        self.index_bytes += p.index_units() * 8;
         self.early_bytes += p.get(Field::UnitsLeftEarly) * 8;
         self.out_of_memory += p.get(Field::OutOfMemory);
         self.compacted_bytes += p.compaction.moved_units() * 8;

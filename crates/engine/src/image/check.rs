@@ -59,12 +59,13 @@ impl Partition {
         self.check_constants()?;
         let why = "the first partition was closed, and this one was not";
         self.ensure_field(Field::Clean, |word| word == 1 || !clean, why)?;
-        self.check_sizes()?;
+        self.check_sizes(clean)?;
         self.check_counters()?;
         if !self.is_store() {
             let small_end = self.layout.data_first() as u64 + self.layout.small_units();
-            self.check_log(LogKind::Small, self.layout.data_first() as u64, small_end)?;
-            self.check_log(LogKind::Main, small_end, self.get(Field::DataEnd))?;
+            let small_first = self.layout.data_first() as u64;
+            self.check_log(LogKind::Small, (small_first, small_end - self.gaps().small), clean)?;
+            self.check_log(LogKind::Main, (small_end, self.get(Field::DataEnd)), clean)?;
             self.check_scan()?;
         }
         self.check_namespaces()?;
@@ -107,16 +108,20 @@ impl Partition {
     }
 
     /// Checks the number of buckets, and the end of the data space.
-    fn check_sizes(&self) -> Checked {
+    fn check_sizes(&self, clean: bool) -> Checked {
         let word = self.get(Field::Buckets);
         let (first, most) = (self.layout.buckets, self.layout.buckets_max());
         let count = Buckets::unpack(first, word).count();
         let possible = (first..=most).contains(&count) && Buckets::of(first, count).pack() == word;
         ensure(possible, || self.wrong(Field::Buckets, "no number of buckets and their level"))?;
         let first = self.layout.heap_first() as u64 + self.layout.small_units();
+        let room = self.layout.data_end(count + 1).saturating_sub(first);
+        self.ensure_field(Field::SmallGap, |gap| gap <= self.layout.small_units(), "more than the log")?;
+        self.ensure_field(Field::MainGap, |gap| gap < room, "more than the memory")?;
         // The line of the next bucket may be reserved already.
-        let lowest = self.layout.data_end(count + 1).max(first + 1);
-        let highest = self.layout.data_end(count);
+        let lowest = self.data_end(count + 1).max(first + 1);
+        // A gap grows before the data space ends at it, and shrinks after that.
+        let highest = if clean { self.data_end(count) } else { self.layout.data_end(count) };
         let possible = |end| lowest <= end && end <= highest;
         self.ensure_field(Field::DataEnd, possible, "it is beside items and index")
     }
@@ -147,7 +152,7 @@ impl Partition {
 
     /// Checks that a log lies between `first` and `end`, and that the range from its head to its
     /// tail lies in it once.
-    fn check_log(&self, which: LogKind, first: u64, end: u64) -> Checked {
+    fn check_log(&self, which: LogKind, (first, end): (u64, u64), clean: bool) -> Checked {
         let log = self.log(which);
         let [tail, head, lap, before] =
             [LogField::Tail, LogField::Head, LogField::LapStart, LogField::LapBefore]
@@ -156,6 +161,8 @@ impl Partition {
         // The small log keeps its length. The main one gives up a share of itself at a time, for
         // the line of a bucket and its spare one, or more.
         let least = match which {
+            // It was becoming shorter.
+            _ if !clean => 0,
             LogKind::Small => units,
             LogKind::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
         };

@@ -206,7 +206,7 @@ impl Partition {
     /// blocks.
     fn check_gaps(&self, items: &Starts) -> Checked {
         let mut reached = self.layout.heap_first();
-        let last = self.layout.data_end(self.buckets()) as usize - 1;
+        let last = self.data_end(self.buckets()) as usize - 1;
         let units = |position| (position, self.header(position).units() as usize);
         for (position, units) in items.iter().map(units).chain([(last, 1)]) {
             let fits = match position.checked_sub(reached) {

@@ -21,7 +21,12 @@ pub(super) enum Unusable {
     Damaged(&'static str),
 }
 
-/// Returns the layout of an image, if it fits the configuration.
+/// Returns whether an image has another size than the configuration wants.
+pub(super) fn has_other_size(config: &Config, layout: &Layout) -> bool {
+    Layout::whole_pages(config.memory_bytes_max() / layout.partitions) != layout.partition_bytes
+}
+
+/// Returns the layout of an image, if it fits the configuration, whatever its size is.
 pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout, Unusable> {
     let word = |field: Field| header[field as usize];
     if word(Field::Magic) != MAGIC {
@@ -52,14 +57,6 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
         partition_bytes: words as usize * 8,
         value_bytes_max: config.value_bytes_max,
     };
-    let wanted = Layout::whole_pages(config.memory_bytes / layout.partitions);
-    if wanted != layout.partition_bytes {
-        return Err(Unusable::Other(format!(
-            "the image has {} MiB of memory, not {} (-m)",
-            (layout.partitions * layout.partition_bytes) >> 20,
-            config.memory_bytes >> 20
-        )));
-    }
     let of = layout.partition(config, Secret::KNOWN, 0);
     with_own(of, header).map_err(Unusable::Damaged)?;
     if of.item_units_max != word(Field::ItemUnitsMax) {

@@ -12,6 +12,7 @@ mod header;
 pub(crate) mod marks;
 pub(crate) mod outside;
 mod recover;
+mod resize;
 mod source;
 mod starts;
 
@@ -30,6 +31,7 @@ use crate::partition::{Partition, Semantics};
 use crate::region::{Field, LogField};
 
 use header::Unusable;
+pub use resize::Resizing;
 use source::First;
 pub(crate) use source::Source;
 
@@ -44,11 +46,25 @@ pub enum ImageState {
     Clean,
     /// The previous process was killed; half-written items have been removed.
     Recovered,
+    /// It had another size. Its items were copied to a new one, as far as they have room there.
+    Resized {
+        /// Memory that it had.
+        from_bytes: usize,
+        /// Memory that it has.
+        to_bytes: usize,
+    },
     /// The image was not usable, and a new one was made.
     Discarded {
         /// Reason.
         reason: String,
     },
+}
+
+impl ImageState {
+    /// Returns whether there were items from an earlier process.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, Self::Clean | Self::Recovered | Self::Resized { .. })
+    }
 }
 
 /// Opened partitions, and the state of the image.
@@ -63,12 +79,18 @@ pub(crate) struct Opened {
 
 /// Opens the image of a source, or makes one.
 pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
+    let lock = source.lock()?;
+    resize::complete(source).map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
+    open_held(config, source, lock)
+}
+
+/// Opens the image of a source that this process holds.
+fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result<Opened, CreateError> {
     let failed =
         |what: &str, error: &dyn std::fmt::Display| CreateError::new(format!("{what} {source}: {error}"));
     let mismatch = |what: &str, reason: &str| {
         CreateError::of(CreateErrorKind::Mismatch, format!("{what} {source}: {reason}"))
     };
-    let lock = source.lock()?;
     let header = match source.first().map_err(|error| failed("in", &error))? {
         First::Header(header) => header,
         first => {
@@ -85,6 +107,12 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         Unusable::Damaged(what) => damaged(source, what),
     };
     let layout = header::layout_of(config, &header).map_err(unusable)?;
+    let has_other_size = header::has_other_size(config, &layout);
+    if has_other_size && config.maps.is_some() {
+        let now_mib = (layout.partitions * layout.partition_bytes) >> 20;
+        let wanted_mib = config.memory_bytes_max() >> 20;
+        return Err(mismatch("in", &format!("the image has {now_mib} MiB of memory, not {wanted_mib} (-m)")));
+    }
     source.check_count(&layout)?;
     let mut partitions = Vec::new();
     for number in 0..layout.partitions {
@@ -109,7 +137,15 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
     check_all(&partitions).map_err(|what| damaged(source, &what))?;
-    source.adopt(&layout)?;
+    if has_other_size && clean {
+        // Nothing is written to it, so that it stays complete until the new one takes its place.
+        return resized(config, source, partitions, lock);
+    }
+    if !has_other_size {
+        check_limit(&partitions).map_err(|reason| mismatch("in", &reason))?;
+    }
+    source.adopt(&partitions)?;
+    partitions.iter().for_each(Partition::return_gaps);
     take_over(&partitions).map_err(|failure| match failure {
         NotTakenOver::Failed(error) => failed("cannot write the image in", &error),
         NotTakenOver::Damaged(what) => {
@@ -117,8 +153,22 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             CreateError::of(CreateErrorKind::Damaged, text)
         }
     })?;
+    if has_other_size {
+        return resized(config, source, partitions, lock);
+    }
     let state = if clean { ImageState::Clean } else { ImageState::Recovered };
     Ok(Opened { partitions, layout, seed: header[Field::Seed as usize], state, lock })
+}
+
+/// Opens an image after its items were copied to one of another size.
+fn resized(
+    config: &Config,
+    source: &Source<'_>,
+    partitions: Vec<Partition>,
+    lock: Option<Hold>,
+) -> Result<Opened, CreateError> {
+    let state = resize::resize(config, source, partitions)?;
+    Ok(Opened { state, ..open_held(config, source, lock)? })
 }
 
 /// Returns the error for a damaged image, with its remedy.
@@ -145,6 +195,16 @@ fn check_all(partitions: &[Partition]) -> Result<(), String> {
         let checked = partition.check(clean);
         checked.map_err(|what| format!("partition {number}: {what}"))
     })
+}
+
+/// Checks that what partitions hold has room within their limit.
+fn check_limit(partitions: &[Partition]) -> Result<(), String> {
+    let least_words = partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
+    if partitions.iter().all(|partition| least_words <= partition.limit.words()) {
+        return Ok(());
+    }
+    let least_mib = (least_words as usize * 8 * partitions.len()).div_ceil(1 << 20);
+    Err(format!("its index and its items need more memory: -m {least_mib} suffices"))
 }
 
 /// Reason for not using sound partitions.
@@ -179,6 +239,7 @@ fn mark_open(partitions: &[Partition]) -> std::io::Result<()> {
 
 /// Completes an image: the next process need not repair it.
 pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
+    partitions.iter().for_each(Partition::end_change_of_limit);
     marks::set(partitions)
 }
 
@@ -206,13 +267,17 @@ fn create(
     let mut partitions = Vec::new();
     // The first one last: it marks the image as existing.
     for number in (0..layout.partitions).rev() {
-        let region = config.on_nodes_of(number, || source.map_new(number, layout.partition_bytes));
+        let of = layout.partition(config, secret, number);
+        let region = config.on_nodes_of(number, || source.map_new(&of));
         let region = region.map_err(|error| {
             source.remove(layout.partitions);
             partitions.clear(); // whose space is free then
-            source.no_space(&layout, &error)
+            source.no_space(
+                layout.partitions * layout.partition(config, secret, 0).limit_words as usize * 8,
+                &error,
+            )
         })?;
-        let partition = Partition::of(region, layout.partition(config, secret, number));
+        let partition = Partition::of(region, of);
         if source.may_hold_earlier_bytes() {
             partition.clear();
         }
@@ -291,6 +356,7 @@ impl Partition {
         if self.is_store() {
             self.heap().set_cursor(None);
         }
+        self.end_change_of_limit();
     }
 }
 

@@ -54,7 +54,7 @@ impl Recovery<'_> {
         self.remove_dirty();
         let used = self.repair_chains()?;
         self.free_unused_spares(&used);
-        p.set(Field::DataEnd, p.layout.data_end(buckets));
+        p.set(Field::DataEnd, p.data_end(buckets));
         let mut busy = self.writer.recount_logs();
         busy.sort_unstable();
         for number in 0..buckets {

@@ -16,6 +16,8 @@ use micanite_wire::hash::PARTITION_BITS;
 use crate::cache::config::{Config, Maps};
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
+use crate::partition::limit::Gaps;
+use crate::partition::{Partition, PartitionLayout};
 use crate::region::fields::MAGIC;
 use crate::region::{Field, Region};
 
@@ -170,25 +172,28 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Maps a partition that is to be formatted. Allocates all of its space on the disk.
-    pub fn map_new(&self, number: usize, bytes: usize) -> io::Result<Region> {
+    /// Maps a partition that is to be formatted. Allocates the space on the disk that it uses.
+    pub fn map_new(&self, of: &PartitionLayout) -> io::Result<Region> {
+        let bytes = of.region_words as usize * 8;
         match self {
             Self::Directory(folder) => {
-                let file = folder.create_new(file_name(number), 0o600)?;
-                allocate(&file, bytes)?;
+                let file = folder.create_new(file_name(of.number), 0o600)?;
+                allocate_used(&file, of, of.gaps(of.limit_words), of.buckets)?;
                 Region::file(&file, bytes)
             }
-            Self::Maps(_) => self.map(number, bytes),
+            Self::Maps(_) => self.map(of.number, bytes),
         }
     }
 
     /// Gives the files of sound partitions the properties of new ones, because copies may differ:
-    /// access for the owner alone, because the header holds the secret of the index, and no holes.
-    pub fn adopt(&self, layout: &Layout) -> Result<(), CreateError> {
+    /// access for the owner alone, because the header holds the secret of the index, and no holes in what is
+    /// used.
+    pub fn adopt(&self, partitions: &[Partition]) -> Result<(), CreateError> {
         let Self::Directory(folder) = self else {
             return Ok(());
         };
-        (0..layout.partitions).try_for_each(|number| {
+        partitions.iter().try_for_each(|partition| {
+            let number = partition.layout.number;
             let failed =
                 |error: io::Error| CreateError::new(format!("cannot use the image in {self}: {error}"));
             let file = folder.existing(file_name(number)).map_err(failed)?;
@@ -197,8 +202,9 @@ impl<'a> Source<'a> {
                 let restricted = file.set_permissions(Permissions::from_mode(0o600));
                 restricted.map_err(|error| self.not_restricted(&file_name(number), &error))?;
             }
-            let allocated = allocate(&file, layout.partition_bytes);
-            allocated.map_err(|error| self.no_space(layout, &error))
+            let allocated = allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets());
+            let bytes = partitions.iter().map(|partition| partition.used_words() as usize * 8).sum();
+            allocated.map_err(|error| self.no_space(bytes, &error))
         })
     }
 
@@ -235,9 +241,16 @@ impl<'a> Source<'a> {
         folder.existing(file_name(0))?.set_len(0)
     }
 
+    /// Returns how many bytes of the file system are free; `None` if there is none, or it does not say.
+    pub fn bytes_free(&self) -> Option<u64> {
+        match self {
+            Self::Directory(folder) => folder.bytes_free().ok(),
+            Self::Maps(_) => None,
+        }
+    }
+
     /// Returns the error for lack of space for an image.
-    pub fn no_space(&self, layout: &Layout, error: &io::Error) -> CreateError {
-        let bytes = layout.partitions * layout.partition_bytes;
+    pub fn no_space(&self, bytes: usize, error: &io::Error) -> CreateError {
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let text = match self {
             Self::Directory(folder) if is_full => {
@@ -261,8 +274,17 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Allocates the space of a partition on the disk, except for what a limit leaves unused.
+fn allocate_used(file: &File, of: &PartitionLayout, gaps: Gaps, buckets: u64) -> io::Result<()> {
+    let [small, main] = of.holes(gaps, buckets, PAGE_BYTES);
+    let end = of.region_words * 8;
+    [(0, small.0), (small.1, main.0), (main.1, end)].into_iter().try_for_each(|(first, end)| {
+        if first == end { Ok(()) } else { allocate(file, first as usize, (end - first) as usize) }
+    })
+}
+
 /// Returns the file name of a partition.
-fn file_name(number: usize) -> String {
+pub(super) fn file_name(number: usize) -> String {
     format!("partition-{number:04}")
 }
 

@@ -153,7 +153,8 @@ impl<'a> Log<'a> {
     /// Returns whether no item was ever evicted, for space or by a flush.
     #[inline]
     pub fn is_filling(self) -> bool {
-        self.get(LogField::LapStart) == 1 && self.get(LogField::Head) == 1
+        self.get(LogField::LapStart) == self.get(LogField::Head)
+            && self.get(LogField::LapBefore) == self.get(LogField::Head)
     }
 
     /// Ends the space of the log at the word `end`. As long as items lie behind that, it makes the

@@ -36,6 +36,8 @@ pub(crate) struct PartitionLayout {
     pub policy: Policy,
     /// Words of the region, a multiple of a bucket.
     pub region_words: u64,
+    /// Words of it that are used at first: [`Partition::limit`].
+    pub limit_words: u64,
     /// Initial number of main buckets, two or more.
     pub buckets: u64,
     /// Limit of the data space, whatever the index leaves to it.
@@ -265,7 +267,10 @@ impl Partition {
     /// Writes the header of an empty partition into zeroed memory.
     pub(crate) fn format(&self) {
         let layout = &self.layout;
-        let data_end = layout.data_end(layout.buckets);
+        let gaps = layout.gaps(layout.limit_words);
+        self.set(Field::SmallGap, gaps.small);
+        self.set(Field::MainGap, gaps.main);
+        let data_end = self.data_end(layout.buckets);
         let constants = layout.constants();
         for (field, value) in constants.into_iter().filter(|(field, _)| *field != Field::Magic) {
             self.set(field, value);
@@ -280,10 +285,11 @@ impl Partition {
             self.heap().format(layout.heap_first(), data_end as usize);
         } else {
             let small_units = layout.small_units();
-            self.log(LogKind::Small).format(first, small_units);
+            self.log(LogKind::Small).format(first, small_units - gaps.small);
             let main_first = first + small_units;
             self.log(LogKind::Main).format(main_first, data_end - main_first);
         }
+        self.note_holes();
         let tails = self.tails();
         self.set(Field::ScanTail, tails);
         self.set(Field::Magic, MAGIC);

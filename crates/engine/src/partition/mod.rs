@@ -14,6 +14,7 @@ pub(crate) mod compaction;
 pub(crate) mod eviction;
 mod geometry;
 pub(crate) mod item;
+pub(crate) mod limit;
 pub(crate) mod listener;
 pub(crate) mod namespace;
 mod prefetch;
@@ -43,6 +44,7 @@ use crate::log::{Log, LogKind};
 use crate::partition::ages::Ages;
 use crate::partition::chunks::Chunks;
 use crate::partition::compaction::Compaction;
+use crate::partition::limit::Limit;
 use crate::partition::listener::EvictionListener;
 use crate::partition::samples::Samples;
 use crate::region::{Field, LogField, Region, Word};
@@ -58,8 +60,8 @@ pub(crate) struct Partition {
     pub changes: Changes,
     /// True if the policy may move an item when it is requested.
     pub moves_on_get: bool,
-    /// The most main buckets.
-    pub buckets_max: u64,
+    /// Limit of the memory that it uses.
+    pub limit: Limit,
     /// Advance of the tails for which one more bucket has to be scanned.
     pub scan_interval_units: u64,
     pub lock: Lock,
@@ -102,7 +104,12 @@ pub(crate) struct Place {
 impl Partition {
     /// Maps an empty partition.
     pub fn new(layout: PartitionLayout) -> io::Result<Self> {
-        let region = Region::private(layout.region_words as usize * 8)?;
+        let bytes = layout.region_words as usize * 8;
+        let region = match layout.limit_words < layout.region_words {
+            // Reserved huge pages would be taken for all of it.
+            true => Region::sparse(bytes)?,
+            false => Region::private(bytes)?,
+        };
         let partition = Self::of(region, layout);
         partition.format();
         Ok(partition)
@@ -124,7 +131,7 @@ impl Partition {
             offset_mask,
             changes: Changes::new(),
             moves_on_get: layout.policy.reinsert_percent <= 100 && layout.semantics == Semantics::Cache,
-            buckets_max,
+            limit: Limit::of(&layout),
             scan_interval_units,
             lock: Lock::new(),
             read_retries: AtomicU64::new(0),
@@ -278,7 +285,7 @@ impl Partition {
         let data_end = self.get(Field::DataEnd);
         let region_bytes = self.region.words() * 8;
         let data_bytes = used_words.min(data_end) as usize * 8;
-        let index_bytes = (self.layout.region_words - data_end) as usize * 8;
+        let index_bytes = (self.layout.region_words - self.index_first()) as usize * 8;
         let [data, index] = &self.collapsed_bytes;
         let mut has_more = false;
         for (done, bytes) in [(data, data_bytes), (index, index_bytes)] {

@@ -85,6 +85,10 @@ pub(crate) enum Field {
     /// The secret of the index hash, 128 bits.
     SecretLow = 60,
     SecretHigh = 61,
+    /// Units at the end of the small log's space that a limit of the memory leaves unused.
+    SmallGap = 62,
+    /// Units between the data space and the index that a limit of the memory leaves unused.
+    MainGap = 63,
 }
 
 /// Words of one log's line, from its first word on.
@@ -115,7 +119,7 @@ pub(crate) const NAMESPACE_TABLE: usize = 64;
 /// main log; rounds of the sweep.
 pub(crate) const NAMESPACE_WORDS: usize = 4;
 
-const _: () = assert!((Field::SecretHigh as usize) < NAMESPACE_TABLE);
+const _: () = assert!((Field::MainGap as usize) < NAMESPACE_TABLE);
 const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);
 // The logs' lines follow each other: a log's bit is its line.
 const _: () = assert!(Field::MainLog as usize == Field::SmallLog as usize + 8);

@@ -57,6 +57,10 @@ mod watched {
             micanite_memory::Region::private(bytes).map(Self)
         }
 
+        pub fn sparse(bytes: usize) -> io::Result<Self> {
+            micanite_memory::Region::sparse(bytes).map(Self)
+        }
+
         pub fn file(file: &File, bytes: usize) -> io::Result<Self> {
             micanite_memory::Region::file(file, bytes).map(Self)
         }

@@ -74,6 +74,8 @@ fn a_corrupt_header_is_refused_with_the_word() {
         refused("buckets at first", &set(first, |_| 0));
         refused("buckets at first", &set(first, |_| 1 << 30));
         refused("DataEnd", &set(Field::DataEnd as usize, |_| 1 << 40));
+        refused("SmallGap", &set(Field::SmallGap as usize, |_| 1 << 40));
+        refused("MainGap", &set(Field::MainGap as usize, |_| 1 << 40));
         refused("ScanBucket", &set(Field::ScanBucket as usize, |_| 1 << 40));
         refused("ItemsLive", &set(Field::ItemsLive as usize, |_| u64::MAX));
         refused("LayoutVersion", &set(Field::LayoutVersion as usize, |_| 1));
@@ -84,8 +86,11 @@ fn a_corrupt_header_is_refused_with_the_word() {
         if setup.semantics == Semantics::Cache {
             refused("main log's First", &set(28, |first| first ^ 1 << 60));
             refused("main log's Head", &set(25, |_| 0));
-            refused("main log's Limit", &set(29, |limit| limit / 2));
-            refused("small log's Limit", &set(21, |limit| limit - 1));
+            if clean {
+                // A killed process may have been making them shorter.
+                refused("main log's Limit", &set(29, |limit| limit / 2));
+                refused("small log's Limit", &set(21, |limit| limit - 1));
+            }
             refused("main log's Tail", &set(24, |_| u64::MAX));
             refused("main log's Limit", &set(29, |_| 1 << 50));
             refused("ScanTail", &set(Field::ScanTail as usize, |_| 1 << 50));

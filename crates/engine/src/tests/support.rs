@@ -66,6 +66,7 @@ impl Setup {
             semantics: self.semantics,
             policy: self.eviction.policy(),
             region_words: 0,
+            limit_words: 0,
             buckets: self.buckets,
             data_units_max: u64::MAX,
             data_units_min: reserve_units + self.data_units / if self.grows { 2 } else { 1 },
@@ -76,6 +77,7 @@ impl Setup {
         };
         let index_words = layout.index_lines(self.buckets) * 8;
         layout.region_words = layout.heap_first() as u64 + self.data_units + index_words;
+        layout.limit_words = layout.region_words;
         layout
     }
 

@@ -25,6 +25,7 @@ impl Worker {
                 writer.sweep();
                 writer.clean();
                 writer.compact_for_refused();
+                writer.follow_limit();
                 writer.maintain_chunks();
             };
             self.maintain_one(number, now_s, upkeep);
@@ -38,6 +39,7 @@ impl Worker {
                 }
             }
         }
+        self.cache.end_following_limit();
         copy_budget::replace(outer);
     }
 

@@ -26,7 +26,7 @@ use micanite_memory::sync::fence;
 use crate::index::entry::Entry;
 use crate::limits::{
     COMPACT_FREE_SHARE, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT,
-    COMPACT_SAMPLE_BUCKETS, COMPACT_VISIT_UNITS, SCATTERED_SHARE, SPARSE_SHARE,
+    COMPACT_SAMPLE_BUCKETS, COMPACT_VISIT_UNITS, FOLLOW_UNITS, SCATTERED_SHARE, SPARSE_SHARE,
 };
 use crate::log::LogKind;
 use crate::partition::Place;
@@ -98,6 +98,17 @@ impl Writer<'_> {
             // After a pass from near the end follows one from the first block.
             state.refused.store(1 - whole, Relaxed);
         }
+    }
+
+    /// Continues a pass from the first block, as upkeep, so that the space can end earlier.
+    pub fn compact_for_limit(&self) {
+        if copy_budget::is_spent() {
+            return;
+        }
+        if self.partition.heap().cursor().is_none() {
+            self.partition.compaction.whole.store(1, Relaxed);
+        }
+        self.compact(FOLLOW_UNITS as u64, Aim::Pass);
     }
 
     /// Compacts until the aim is met, or `units_max` units of work are done; one move may exceed

@@ -1,5 +1,7 @@
 //! Reserves space for an item, in a log or in the heap.
 
+use micanite_memory::sync::Ordering::Relaxed;
+
 use crate::index::hash::IndexHash;
 use crate::log::LogKind;
 use crate::log::item::{Header, Shape};
@@ -111,10 +113,24 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns whether a store whose space is about to shrink has no room for so many units more.
+    #[inline]
+    fn is_over_limit(&self, units: u64) -> bool {
+        let most = self.partition.limit.heap_units_max.load(Relaxed);
+        if most == u64::MAX {
+            return false;
+        }
+        let heap = self.partition.heap();
+        (heap.units() - heap.units_free()) as u64 + units > most
+    }
+
     /// Reserves space in a store's heap, if need be after a sweep for expired items, or a
     /// compaction.
     fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
+        if self.is_over_limit(units) && !(self.sweep_for_space() && !self.is_over_limit(units)) {
+            return Err(Refusal::Full);
+        }
         let position = p.heap().allocate(units as usize).or_else(|| {
             let found = self.sweep_for_space();
             found.then(|| p.heap().allocate(units as usize))?

@@ -90,6 +90,31 @@ pub(super) fn max_item_size(option: &Value, settings: &Settings) -> Result<usize
     }))
 }
 
+/// Returns the most memory that the limit can be raised to. It needs memory that comes when it is used.
+pub(super) fn memory_max(options: &Options, settings: &Settings) -> Result<usize, UsageError> {
+    let option = &options.memory_max;
+    if !option.is_said() {
+        return Ok(settings.memory_bytes);
+    }
+    let most = option.number()?;
+    let memory = size::text(settings.memory_bytes);
+    if most < settings.memory_bytes {
+        return Err(option.wrong(format!("{} is less than -m, {memory}", size::text(most))));
+    }
+    let fixed = [
+        (settings.kernel_get.is_some(), "--kernel-get has maps of the kernel, which keep their size"),
+        (
+            settings.local.is_some() && settings.image.is_none(),
+            "--local without --image has sealed memory, which keeps its size",
+        ),
+        (settings.switches.lock_memory, "-k would lock all of it"),
+    ];
+    match fixed.into_iter().find(|(is_so, _)| *is_so && most > settings.memory_bytes) {
+        Some((_, why)) => Err(option.wrong(format!("{why}; leave it out, or choose -m as large"))),
+        None => Ok(most),
+    }
+}
+
 pub(super) fn value_buffers(option: &Value, item_bytes_max: usize) -> Result<usize, UsageError> {
     let Some(text) = option.text() else {
         return Ok((VALUE_BUFFERS_MIN * item_bytes_max).max(VALUE_BUFFER_BYTES_MIN));

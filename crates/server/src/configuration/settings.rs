@@ -92,6 +92,8 @@ pub struct Settings {
     pub unix_mode: u32,
     /// Items, headers and index stay within this.
     pub memory_bytes: usize,
+    /// Most memory that the limit can be raised to while the server runs.
+    pub memory_bytes_max: usize,
     /// Worker threads.
     pub threads: usize,
     /// Connections at the same time.
@@ -201,6 +203,7 @@ impl Settings {
             unix_socket: options.unix_socket.text().map(PathBuf::from),
             unix_mode: checks::unix_mode(&options.unix_mask)?,
             memory_bytes: options.memory_limit.number()?,
+            memory_bytes_max: 0,
             threads,
             connections_max: options.max_connections.number()?,
             item_bytes_max: 0,
@@ -255,6 +258,7 @@ impl Settings {
         auth::check_datagrams(options, &settings)?;
         settings.kernel_get = readers::kernel_get(options, &settings)?;
         settings.local = readers::local(options, &settings)?;
+        settings.memory_bytes_max = checks::memory_max(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(&options.max_item_size, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(&options.value_buffers, settings.item_bytes_max)?;
         settings.fabric = fabric::fabric(options, &settings)?;
@@ -267,6 +271,7 @@ impl Settings {
         let default = Config::default();
         Config {
             memory_bytes: self.memory_bytes,
+            memory_bytes_max: Some(self.memory_bytes_max.max(self.memory_bytes)),
             item_bytes_hint: self.item_bytes_hint,
             value_bytes_max: self.item_bytes_max,
             workers: self.threads,

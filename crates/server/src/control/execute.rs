@@ -11,6 +11,7 @@ use micanite_engine::{Access, Route};
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use micanite_workload::recording::End;
 
+use crate::control::memory;
 use crate::control::numa::Follow;
 use crate::native::directory_text;
 use crate::shared::Server;
@@ -59,6 +60,8 @@ impl Executor {
             Request::Hotkeys(format) => Ok(self.hot_keys(*format)),
             Request::Stats(format) => Ok(self.stats(*format)),
             Request::Metrics => Ok(metrics_text(self)),
+            Request::Memory { limit_bytes: None } => Ok(memory::report(&self.server)),
+            Request::Memory { limit_bytes: Some(bytes) } => memory::set(&self.server, *bytes),
             Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),

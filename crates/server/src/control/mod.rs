@@ -18,6 +18,7 @@ mod execute;
 pub(crate) mod kernel_get;
 mod lists;
 pub mod local;
+pub(crate) mod memory;
 pub mod numa;
 pub(crate) mod restart;
 mod socket;

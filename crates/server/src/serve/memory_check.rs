@@ -23,9 +23,24 @@ pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match Machine::of(&meminfo) {
         Some(machine) if settings.image.is_none() && settings.kernel_get.is_none() => {
+            doubt_most(settings, machine);
             compare(settings.memory_bytes, machine)
         }
         _ => Ok(()),
+    }
+}
+
+/// Warns of a limit that could be raised to more than the machine has.
+fn doubt_most(settings: &Settings, machine: Machine) {
+    let most = settings.memory_bytes_max;
+    if most > settings.memory_bytes && most > machine.total {
+        start!(
+            WARN,
+            "--memory-max allows {}, and this machine has {}: a limit above that would make the kernel \
+             swap, or end processes; choose less",
+            size::text(most),
+            size::text(machine.total)
+        );
     }
 }
 

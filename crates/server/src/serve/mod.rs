@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use micanite_control::cores;
-use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
+use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, Maps};
 use micanite_net::{Listener, Stream};
 use micanite_workload::recording::End;
 
@@ -202,7 +202,7 @@ fn server(
 
 /// Doubts requests that may have been executed before, if items have outlived what was known of them.
 fn doubt(native: &NativeShared, cache: &Cache, now_s: u32) {
-    if let ImageState::Clean | ImageState::Recovered = cache.image_state() {
+    if cache.image_state().is_kept() {
         native.ids.doubt(now_s);
     }
 }
@@ -328,7 +328,7 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         Some(seed) => seed,
         None => process::random_seed()?,
     };
-    let config = Config { maps, ..settings.engine(seed) };
+    let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     let cache = Arc::new(cache);
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {

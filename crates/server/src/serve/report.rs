@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_control::{Balance, size};
-use micanite_engine::{ImageState, Layout, Semantics};
+use micanite_engine::{ImageState, Layout, Resizing, Semantics};
 use micanite_memory::allocated_bytes;
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
@@ -265,13 +265,27 @@ fn memory(server: &Server) -> String {
         1 => "1 partition".into(),
         count => format!("{count} partitions"),
     };
+    let settings = &server.settings;
+    let most = match settings.memory_bytes_max > settings.memory_bytes {
+        true => format!(", up to {} (--memory-max)", size::text(settings.memory_bytes_max)),
+        false => String::new(),
+    };
     format!(
-        "{} in {partitions}, on {}; {}{}",
-        size::text(server.settings.memory_bytes),
+        "{}{most} in {partitions}, on {}; {}{}",
+        size::text(settings.memory_bytes),
         server.shared.cache.pages().name(),
         when_full(&server.settings),
         image(server),
     )
+}
+
+/// Prints how far the image has another size.
+pub(super) fn resizing(progress: &Resizing) {
+    let (from, to) = (size::text(progress.from_bytes), size::text(progress.to_bytes));
+    match progress.percent {
+        0 => start!(INFO, "resizing the image from {from} to {to} needs {to} beside it until it is done"),
+        percent => start!(INFO, "resizing the image: {percent} %"),
+    }
 }
 
 /// Describes what the image held; empty without an image.
@@ -285,6 +299,11 @@ fn image(server: &Server) -> String {
             server.shared.cache.stats().items_live
         ),
         ImageState::Discarded { reason } => format!("new, all items discarded: {reason}"),
+        ImageState::Resized { from_bytes, .. } => format!(
+            "resized from {}: {} items",
+            size::text(*from_bytes),
+            server.shared.cache.stats().items_live
+        ),
     };
     match &server.settings.image {
         Some(directory) => format!("; image {} ({found})", directory.display()),

@@ -214,9 +214,10 @@ impl<P: Streams> Worker<P> {
     }
 
     /// Returns the longest wait. While the program in the kernel answers GETs, or others on this host read,
-    /// the owner of a partition regularly collects their notes.
+    /// the owner of a partition regularly collects their notes. A new limit of the memory is for upkeep.
     fn wait_ms_max(&self) -> u16 {
         match &self.server.kernel_get {
+            _ if self.server.shared.cache.is_following_limit() => MAINTAIN_INTERVAL_MS as u16,
             Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
             _ => match &self.server.shared.local {
                 Some(local) if local.is_busy() => MAINTAIN_INTERVAL_MS as u16,

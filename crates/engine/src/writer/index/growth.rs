@@ -88,7 +88,10 @@ impl Writer<'_> {
         let p = self.partition;
         let buckets = p.all_buckets();
         let number = buckets.count();
-        if number >= p.buckets_max || !self.lower_data_end(p.layout.data_end(number + 1), compact_units) {
+        if number >= p.limit.buckets_max() || !p.may_add_bucket(number) {
+            return;
+        }
+        if !self.lower_data_end(p.data_end(number + 1), compact_units) {
             return;
         }
         self.prefetch_split(buckets.split_from());

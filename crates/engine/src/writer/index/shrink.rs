@@ -126,7 +126,7 @@ impl Writer<'_> {
             p.subtract(Field::SparesUsed, 1);
         }
         fence(Release);
-        let data_end = p.layout.data_end(count - 1);
+        let data_end = p.data_end(count - 1);
         p.set(Field::DataEnd, data_end);
         p.heap().raise_end(data_end as usize);
         p.add(Field::Moves, 1);

@@ -104,6 +104,9 @@ options! {
     ("Memory and items", "") {
         /// Memory for items, index and headers together, in MiB or with k, m, g, t
         memory_limit = size(1 << 20, 1 << 20, 1 << 46).letter('m').default("64").common();
+        /// Most memory that ctl memory and cache_memlimit can set: address space that is reserved at the
+        /// start, and used when the limit is raised [default: -m]
+        memory_max = size(1 << 20, 1 << 20, 1 << 46);
         /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
         max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I').common();
         /// cache: items leave when memory is full; store: what was acknowledged stays, and new items are

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use micanite_engine::{Cache, ImageState, Route, WorkerNodes};
+use micanite_engine::{Cache, Route, WorkerNodes};
 use micanite_memory::numa::Policy;
 use nix::errno::Errno;
 
@@ -92,7 +92,7 @@ impl NumaState {
             for (partition, error) in &cache.bound().failed {
                 places.fail(*partition, not_bound(*error));
             }
-            if let ImageState::Clean | ImageState::Recovered = cache.image_state() {
+            if cache.image_state().is_kept() {
                 // The process before may have had other nodes.
                 (0..partitions).for_each(|partition| places.enqueue(partition));
             }

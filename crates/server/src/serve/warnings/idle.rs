@@ -1,7 +1,7 @@
 //! Warns of workers that own no partition, where only owners execute requests.
 
 use micanite_control::size;
-use micanite_engine::{Access, Cache, ImageState, Layout};
+use micanite_engine::{Access, Cache, Layout};
 
 use crate::configuration::Settings;
 use crate::native::NativeShared;
@@ -16,7 +16,7 @@ pub(super) fn warn(settings: &Settings, cache: &Cache, native: Option<&NativeSha
     if idle.is_empty() {
         return;
     }
-    let is_fixed = matches!(cache.image_state(), ImageState::Clean | ImageState::Recovered);
+    let is_fixed = cache.image_state().is_kept();
     start!(WARN, "{}", text(settings, &idle, cache.layout().partitions, &remedies(settings, is_fixed)));
     for its in native.iter().flat_map(|native| &native.interfaces) {
         if its.workers.clone().all(|worker| idle.contains(&worker)) {

@@ -7,7 +7,9 @@ use micanite_wire::memcache::text::{Operator, reply};
 
 use super::super::Context;
 use super::unbatched::say;
+use crate::control::memory;
 use crate::output::Output;
+use crate::telemetry::log::limited;
 
 /// Most microseconds that `lru_crawler sleep` takes.
 const SLEEP_US_MAX: u64 = 1_000_000;
@@ -21,7 +23,7 @@ const NO_CRAWLER: &[u8] = b"CLIENT_ERROR what has expired is always removed\r\n"
 const NO_SLABS: &[u8] = b"CLIENT_ERROR there are no slab classes to move pages between\r\n";
 const NO_LRU: &[u8] = b"CLIENT_ERROR eviction is chosen at start, with --eviction\r\n";
 const LIMIT_TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
-const LIMIT_FIXED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+const LIMIT_NOT_SET: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
 
 /// Answers a command whose reply is one line.
 #[cold]
@@ -80,16 +82,20 @@ pub(in crate::session) fn number(word: &[u8]) -> Option<u64> {
     Some(number.into())
 }
 
-/// Accepts only the limit of the start, when all memory was mapped.
+/// Changes the limit of the memory. The workers follow it in their upkeep.
 fn cache_memlimit(words: &Words<'_>, context: &Context<'_>) -> &'static [u8] {
     let Some(mebibytes) = words.as_slice().first().and_then(|word| number(word)) else {
         return reply::ERROR;
     };
-    let now_bytes = context.server.settings.memory_bytes as u64;
-    match mebibytes {
-        ..MEMLIMIT_MIB_MIN => LIMIT_TOO_SMALL,
-        _ if mebibytes == now_bytes >> 20 => reply::OK,
-        _ => LIMIT_FIXED,
+    if mebibytes < MEMLIMIT_MIB_MIN {
+        return LIMIT_TOO_SMALL;
+    }
+    match memory::set(context.server, (mebibytes << 20) as usize) {
+        Ok(_) => reply::OK,
+        Err(reason) => {
+            limited!(WARN, "cache_memlimit was refused", mebibytes, reason = %reason);
+            LIMIT_NOT_SET
+        }
     }
 }
 

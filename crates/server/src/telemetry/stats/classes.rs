@@ -58,5 +58,5 @@ pub fn slabs(server: &Server, output: &mut Output<'_>) {
         lines.stat(&format!("1:{name}"), number);
     }
     lines.stat("active_slabs", 1);
-    lines.stat("total_malloced", server.settings.memory_bytes);
+    lines.stat("total_malloced", server.shared.cache.memory_used_bytes());
 }

@@ -90,7 +90,8 @@ fn items(server: &Server, lines: &mut Lines<'_, '_>) {
     let (engine, before) = (server.shared.cache.stats(), server.baseline().engine);
     let layout = server.shared.cache.layout();
     let evicted = |stats: &micanite_engine::Stats| stats.evicted_log + stats.evicted_bucket;
-    lines.stat("limit_maxbytes", server.settings.memory_bytes);
+    lines.stat("limit_maxbytes", server.shared.cache.memory_limit_bytes());
+    lines.stat("limit_maxbytes_most", server.settings.memory_bytes_max);
     lines.stat("bytes", engine.item_bytes_live);
     lines.stat("curr_items", engine.items_live);
     lines.stat("total_items", engine.items_stored() - before.items_stored());
@@ -100,7 +101,7 @@ fn items(server: &Server, lines: &mut Lines<'_, '_>) {
     lines.stat("reclaimed", engine.expired - before.expired);
     lines.stat("hash_power_level", engine.buckets.max(1).ilog2());
     lines.stat("hash_bytes", engine.index_bytes);
-    lines.stat("total_malloced", server.settings.memory_bytes);
+    lines.stat("total_malloced", server.shared.cache.memory_used_bytes());
     lines.stat("evicted_bucket_full", engine.evicted_bucket - before.evicted_bucket);
     lines.stat("items_expired", engine.expired - before.expired);
     lines.stat("items_reinserted", engine.reinserted - before.reinserted);

@@ -11,7 +11,7 @@ use crate::shared::Server;
 pub fn settings(server: &Server, output: &mut Output<'_>) {
     let settings = &server.settings;
     let mut lines = Lines::new(output);
-    lines.stat("maxbytes", settings.memory_bytes);
+    lines.stat("maxbytes", server.shared.cache.memory_limit_bytes());
     lines.stat("maxconns", settings.connections_max);
     lines.stat("tcpport", server.tcp_port());
     lines.stat("udpport", server.shared.udp.as_ref().map_or(0, |udp| udp.port()));

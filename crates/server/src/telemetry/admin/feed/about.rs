@@ -22,7 +22,7 @@ impl Feed {
             json::text(&name(server)),
             settings.threads,
             server.shared.cache.layout().partitions,
-            settings.memory_bytes,
+            settings.memory_bytes_max,
             settings.connections_max,
             server.auth.is_some(),
             settings.admin_files.is_some(),

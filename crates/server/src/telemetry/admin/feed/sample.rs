@@ -10,7 +10,7 @@ use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
 use crate::telemetry::stats::Totals;
 
 /// Numbers of a sample.
-pub(super) const FIELDS: usize = 46;
+pub(super) const FIELDS: usize = 47;
 
 /// Names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are the
 /// requests per second that were timed: the quantiles rest on them.
@@ -56,6 +56,7 @@ pub(super) const NAMES: [&str; FIELDS] = [
     "item_bytes",
     "index_bytes",
     "dead_bytes",
+    "memory_limit",
     "lag_s",
     "received",
     "sent",
@@ -77,6 +78,7 @@ pub(super) struct Moment {
     at: Instant,
     totals: Totals,
     engine: Stats,
+    limit_bytes: usize,
     acceptor: AcceptorNumbers,
     latency: [HistogramSum; Class::ALL.len()],
 }
@@ -94,6 +96,7 @@ impl Moment {
             at: Instant::now(),
             totals: server.totals(),
             engine: server.shared.cache.stats(),
+            limit_bytes: server.shared.cache.memory_limit_bytes(),
             acceptor: server.acceptor.now(),
             latency,
         }
@@ -117,8 +120,9 @@ impl Moment {
         let open = self.acceptor.accepted.saturating_sub(self.totals.connections_closed);
         values.extend([open as f32, rate(self.acceptor.accepted, before.acceptor.accepted)]);
         values.extend([rate(self.acceptor.rejected, before.acceptor.rejected)]);
-        let levels = [s.items_live, s.item_bytes_live, s.index_bytes, s.early_bytes, s.expiry_lag_s];
+        let levels = [s.items_live, s.item_bytes_live, s.index_bytes, s.early_bytes];
         values.extend(levels.map(|level| level as f32));
+        values.extend([self.limit_bytes as f32, s.expiry_lag_s as f32]);
         values.extend([of(t.bytes_read), of(t.bytes_written), of(t.cpu_ns) / 1e9, resident_bytes as f32]);
         Sample { at_s, values: values.numbers }
     }
@@ -190,7 +194,7 @@ pub(super) fn quantile(counts: &[u64], part: f64, bound: impl Fn(usize) -> f64) 
     f32::NAN
 }
 
-const _: () = assert!(FIELDS == 7 + 4 * (1 + Class::ALL.len()) + 15 && BUCKETS > 0);
+const _: () = assert!(FIELDS == 7 + 4 * (1 + Class::ALL.len()) + 16 && BUCKETS > 0);
 
 #[cfg(test)]
 mod tests {

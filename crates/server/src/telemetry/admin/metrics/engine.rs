@@ -57,12 +57,18 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
 }
 
 fn memory(server: &Server, stats: &Stats, to: &mut Exposition) {
-    let limit_bytes = server.settings.memory_bytes as u64;
+    let limit_bytes = server.shared.cache.memory_limit_bytes() as u64;
     to.one(
         "micanite_memory_limit_bytes",
         Type::Gauge,
-        "Memory for items, headers and index (-m).",
+        "Memory for items, headers and index: -m, or what ctl memory or cache_memlimit have set.",
         limit_bytes,
+    );
+    to.one(
+        "micanite_memory_used_bytes",
+        Type::Gauge,
+        "Memory that is in use or free for items; more than the limit while the server gives memory back.",
+        server.shared.cache.memory_used_bytes() as u64,
     );
     to.family(
         "micanite_memory_bytes",

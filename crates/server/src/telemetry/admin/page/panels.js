@@ -53,7 +53,7 @@ export class Charts {
     };
     const rest = (row) => {
       const used = ["item_bytes", "index_bytes", "dead_bytes"].reduce((sum, name) => sum + store.number(row, name), 0);
-      return Math.max(0, store.about.memory - used);
+      return Math.max(0, store.number(row, "memory_limit") - used);
     };
     const series = (entries) => entries.map(([label, value]) => ({ label, value }));
     const charts = [

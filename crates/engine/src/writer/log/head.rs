@@ -83,7 +83,7 @@ impl Writer<'_> {
     /// Moves the head past the rest of its lap: a header in it is damaged, and does not
     /// tell where the next item begins.
     #[cold]
-    fn skip_lap(&self, which: LogKind) {
+    pub(crate) fn skip_lap(&self, which: LogKind) {
         let p = self.partition;
         let log = p.log(which);
         self.void_chunks();
@@ -152,6 +152,25 @@ impl Writer<'_> {
         true
     }
 
+    /// Moves the item at the head of a log to its tail, whether it was requested or not. Returns false if it
+    /// is not living, or has to be evicted instead.
+    pub(crate) fn requeue_living(&self, place: Place, header: Header) -> bool {
+        let p = self.partition;
+        let is_whole = !header.is_dead() && !header.is_busy() && p.holds(place.position, header);
+        if !is_whole || !p.log(place.log).is_live(place.offset) {
+            return false;
+        }
+        let found = self.found_at(0, place);
+        if found.expiry.has_passed(self.now_s) || self.is_invalid(&found) {
+            return false;
+        }
+        let moved = self.cleaned_at_head(found).is_some_and(|found| self.requeue(&found));
+        if moved {
+            self.scan_as_the_tail_advances();
+        }
+        moved
+    }
+
     /// Writes a copy of an item, its value last and upwards: the copy may overlap the original
     /// if it lies before it.
     pub(crate) fn copy_item(&self, found: &Found, position: usize, header: Header, cas: Option<u64>) {
@@ -209,7 +228,7 @@ impl Writer<'_> {
         if p.is_store() {
             return;
         }
-        let data_units = p.get(Field::DataEnd) - p.layout.data_first() as u64;
+        let data_units = p.data_units();
         let log = p.log(LogKind::Main);
         let mut budget_units = CLEAN_UNITS;
         while p.get(Field::UnitsLeftEarlyInMain) * 100 > data_units * EARLY_PERCENT_MAX {
@@ -229,15 +248,7 @@ impl Writer<'_> {
                 log.set(LogField::LapBefore, log.get(LogField::LapStart));
                 log.set(LogField::LapStart, log.get(LogField::Tail));
             }
-            let place = Place { log: LogKind::Main, offset, position };
-            let whole = !header.is_dead() && !header.is_busy() && p.holds(position, header);
-            let living = whole && log.is_live(offset) && {
-                let found = self.found_at(0, place);
-                !found.expiry.has_passed(self.now_s) && !self.is_invalid(&found)
-            };
-            let cleaned = if living { self.cleaned_at_head(self.found_at(0, place)) } else { None };
-            if cleaned.is_some_and(|found| self.requeue(&found)) {
-                self.scan_as_the_tail_advances();
+            if self.requeue_living(Place { log: LogKind::Main, offset, position }, header) {
                 continue;
             }
             if self.pass_head(LogKind::Main, &mut 0).is_err() {

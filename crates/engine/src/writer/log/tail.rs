@@ -18,8 +18,10 @@ impl Writer<'_> {
         loop {
             let end = log.lap_units() + units;
             if end > log.get(LogField::Limit) {
-                self.begin_lap(log, which, units, &mut moves)?;
-                continue;
+                match self.begin_lap(log, which, units, &mut moves)? {
+                    true => continue,
+                    false => return Ok(self.reserve_at_tail(log, which, units)),
+                }
             }
             let head = log.get(LogField::Head);
             let passed_lap = head >= log.get(LogField::LapStart);
@@ -42,17 +44,32 @@ impl Writer<'_> {
         Place { log: which, offset, position }
     }
 
-    /// Ends the lap: the rest of the previous one is evicted first.
+    /// Ends the lap: the rest of the previous one is evicted first. While the log becomes shorter this rest
+    /// may be most of it. Then each call evicts a part, and the lap goes on in the space that is free.
+    /// Returns whether the lap has ended.
     #[cold]
-    fn begin_lap(&self, log: Log<'_>, which: LogKind, units: u64, moves: &mut u32) -> Result<(), Refusal> {
+    fn begin_lap(&self, log: Log<'_>, which: LogKind, units: u64, moves: &mut u32) -> Result<bool, Refusal> {
         if units > log.get(LogField::Limit) {
             return Err(Refusal::Full);
         }
+        let part_end = match self.partition.limit.shortens() {
+            true => log.get(LogField::Head) + units * EVICTED_PER_UNIT + EVICTED_UNITS_MIN,
+            false => u64::MAX,
+        };
         while log.get(LogField::Head) < log.get(LogField::LapStart) {
+            let head = log.get(LogField::Head);
+            if head > part_end && head - log.get(LogField::LapBefore) >= log.lap_units() + units {
+                return Ok(false);
+            }
             self.pass_head(which, moves)?;
         }
         log.set(LogField::LapBefore, log.get(LogField::LapStart));
         log.set(LogField::LapStart, log.get(LogField::Tail));
-        Ok(())
+        Ok(true)
     }
 }
+
+/// Units that leave a log that becomes shorter, for each unit that comes.
+const EVICTED_PER_UNIT: u64 = 4;
+/// Units that leave it at least for an item that comes.
+const EVICTED_UNITS_MIN: u64 = 1 << 10;

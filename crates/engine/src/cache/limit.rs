@@ -1,0 +1,133 @@
+//! The limit of the memory of a cache, which may change while requests run.
+
+use std::fmt;
+
+use micanite_memory::sync::Ordering;
+
+use crate::cache::Cache;
+use crate::cache::layout::Layout;
+use crate::image::Source;
+use crate::partition::Partition;
+
+/// Reason for keeping the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitError {
+    /// The limit can be this many bytes at least: an index keeps its size, a store keeps its items, and the
+    /// largest value needs room.
+    TooSmall {
+        /// The least limit.
+        least_bytes: usize,
+    },
+    /// The limit can be this many bytes at most ([`crate::Config::memory_bytes_max`]).
+    TooLarge {
+        /// The greatest limit.
+        most_bytes: usize,
+    },
+    /// The memory is of a kind that does not go back: maps of the kernel, or sealed memory that other
+    /// processes read.
+    Fixed,
+    /// The file system of the image has this many bytes free, which are too few.
+    NoSpace {
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooSmall { least_bytes } => write!(formatter, "at least {least_bytes} bytes are needed"),
+            Self::TooLarge { most_bytes } => write!(formatter, "at most {most_bytes} bytes are possible"),
+            Self::Fixed => formatter.write_str("this kind of memory keeps its size"),
+            Self::NoSpace { free_bytes } => {
+                write!(formatter, "the file system of the image has {free_bytes} bytes free")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LimitError {}
+
+impl Cache {
+    /// Returns the limit of the memory, in bytes.
+    pub fn memory_limit_bytes(&self) -> usize {
+        self.limit_bytes.load(Ordering::Relaxed) as usize
+    }
+
+    /// Returns whether the memory has the size of the limit.
+    pub fn follows_memory_limit(&self) -> bool {
+        self.partitions.iter().all(Partition::follows_limit)
+    }
+
+    /// Returns whether upkeep has more to do for the limit, so that it should come soon.
+    #[inline]
+    pub fn is_following_limit(&self) -> bool {
+        self.follows_limit.load(Ordering::Relaxed)
+    }
+
+    /// Notes that upkeep has nothing more to do for the limit, if that is so.
+    pub(crate) fn end_following_limit(&self) {
+        if self.is_following_limit() && self.partitions.iter().all(Partition::is_settled) {
+            self.follows_limit.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the greatest limit that [`Self::set_memory_limit`] takes.
+    pub fn memory_bytes_max(&self) -> usize {
+        self.config().memory_bytes_max()
+    }
+
+    /// Returns the bytes that the partitions use now: workers follow the limit within
+    /// [`crate::Worker::maintain`].
+    pub fn memory_used_bytes(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.used_words() as usize * 8).sum()
+    }
+
+    /// Changes the limit of the memory. The workers follow it in their upkeep, bit by bit: a cache evicts its
+    /// oldest items, a store moves its items together, and the memory goes back to the system.
+    ///
+    /// # Errors
+    /// The limit is out of bounds, or the memory cannot change. Nothing has changed then.
+    pub fn set_memory_limit(&self, bytes: usize) -> Result<(), LimitError> {
+        let config = self.config();
+        if config.maps.is_some() || config.readers && config.image.is_none() || config.simulated.is_some() {
+            return Err(LimitError::Fixed);
+        }
+        let count = self.partitions.len();
+        let most_bytes = self.memory_bytes_max();
+        if bytes > most_bytes {
+            return Err(LimitError::TooLarge { most_bytes });
+        }
+        // A limit that is no multiple of the pages of a partition is rounded as at the start.
+        let of_one = Layout::whole_pages(bytes / count).min(self.layout().partition_bytes);
+        let least_words = self.partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
+        let mut least_of_one = least_words as usize * 8;
+        let whole = Layout::whole_pages(least_of_one);
+        if whole < least_of_one {
+            least_of_one = Layout::whole_pages(least_of_one + micanite_memory::HUGE_PAGE_BYTES);
+        }
+        if of_one < least_of_one {
+            return Err(LimitError::TooSmall { least_bytes: least_of_one * count });
+        }
+        self.check_free_space(of_one * count)?;
+        for partition in &self.partitions {
+            partition.set_limit((of_one / 8) as u64);
+        }
+        self.limit_bytes.store(bytes as u64, Ordering::Relaxed);
+        self.follows_limit.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Checks that the file system of an image has space for more.
+    fn check_free_space(&self, bytes: usize) -> Result<(), LimitError> {
+        let more_bytes = bytes.saturating_sub(self.memory_used_bytes()) as u64;
+        let Some(directory) = self.config().image.as_ref().filter(|_| more_bytes > 0) else {
+            return Ok(());
+        };
+        let free = Source::directory(directory).ok().and_then(|source| source.bytes_free());
+        match free {
+            Some(free_bytes) if free_bytes < more_bytes => Err(LimitError::NoSpace { free_bytes }),
+            _ => Ok(()),
+        }
+    }
+}

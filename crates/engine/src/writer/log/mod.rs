@@ -1,0 +1,4 @@
+//! The two ends of a log, as its writer moves them.
+
+mod head;
+mod tail;

@@ -1,0 +1,221 @@
+//! An image of another size: its items are copied to a new one, which takes its place, wherever the process
+//! is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use micanite_engine::*;
+
+const NOW_S: u32 = 1000;
+const MIB: usize = 1 << 20;
+const ITEMS: u64 = 4000;
+
+/// A directory that is removed with its test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("micanite-resize-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn image(&self) -> PathBuf {
+        self.0.join("image")
+    }
+
+    fn config(&self, semantics: Semantics, mib: usize) -> Config {
+        Config {
+            memory_bytes: mib * MIB,
+            partition_bytes_max: 4 * MIB,
+            value_bytes_max: 4096,
+            semantics,
+            image: Some(self.image()),
+            ..Config::default()
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(config: &Config) -> (Arc<Cache>, Worker) {
+    let cache = Arc::new(Cache::new(config).unwrap());
+    let worker = cache.worker(0).unwrap();
+    (cache, worker)
+}
+
+fn value(key: u64) -> Vec<u8> {
+    let mut value = vec![key as u8; 100 + key as usize % 900];
+    value[..8].copy_from_slice(&key.to_le_bytes());
+    value
+}
+
+fn set(worker: &mut Worker, key: u64, expiry: Expiry) -> Outcome {
+    worker.set(&key.to_le_bytes(), &value(key), expiry, NOW_S)
+}
+
+fn fill(config: &Config) {
+    let (cache, mut worker) = open(config);
+    for key in 0..ITEMS {
+        assert_eq!(set(&mut worker, key, Expiry::NEVER), Outcome::Stored);
+    }
+    cache.close().unwrap();
+}
+
+/// Returns the keys that are found, each with its own value.
+fn found(worker: &mut Worker, now_s: u32) -> Vec<u64> {
+    let mut keys = Vec::new();
+    for key in 0..ITEMS {
+        let there = worker.get_with(&key.to_le_bytes(), now_s, |bytes, _| bytes == value(key)).unwrap();
+        if let Some(same) = there {
+            assert!(same, "key {key}");
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with("partition-"));
+    files.sort();
+    files
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in files(from) {
+        fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Larger and smaller images hold the same items, whether the old one was closed or its process was killed.
+#[test]
+fn items_stay_in_an_image_of_another_size() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let directory = Directory::new(&format!("sizes-{semantics:?}"));
+        fill(&directory.config(semantics, 8));
+        for (mib, close) in [(16, true), (6, false), (7, true), (64, false), (8, true)] {
+            let config = directory.config(semantics, mib);
+            let (cache, mut worker) = open(&config);
+            let ImageState::Resized { to_bytes, .. } = *cache.image_state() else {
+                panic!("{:?}", cache.image_state());
+            };
+            assert_eq!(to_bytes, mib * MIB);
+            assert_eq!(found(&mut worker, NOW_S).len() as u64, ITEMS);
+            assert_eq!(cache.stats().items_live, ITEMS);
+            if close {
+                cache.close().unwrap();
+            }
+        }
+    }
+}
+
+/// Flushed items and those of invalid namespaces do not return, and expiries stay.
+#[test]
+fn what_was_flushed_does_not_return() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let directory = Directory::new(&format!("flushed-{semantics:?}"));
+        let config = Config { namespace_delimiter: Some(b':'), ..directory.config(semantics, 8) };
+        let (cache, mut worker) = open(&config);
+        for key in 0..1000 {
+            set(&mut worker, key, Expiry::NEVER);
+        }
+        worker.flush_all(NOW_S, NOW_S);
+        for key in 1000..2000 {
+            let expiry = if key < 1500 { Expiry::NEVER } else { Expiry(NOW_S + 50) };
+            set(&mut worker, key, expiry);
+        }
+        worker.set(b"name:key", b"value", Expiry::NEVER, NOW_S);
+        worker.invalidate_namespace(b"name", NOW_S).unwrap();
+        cache.close().unwrap();
+        drop((cache, worker));
+        let (cache, mut worker) = open(&Config { memory_bytes: 12 * MIB, ..config });
+        assert!(cache.image_state().is_kept());
+        assert!(found(&mut worker, NOW_S).into_iter().eq(1000..2000));
+        assert_eq!(worker.get_with(b"name:key", NOW_S, |_, _| ()), Ok(None));
+        assert!(found(&mut worker, NOW_S + 60).into_iter().eq(1000..1500));
+    }
+}
+
+/// A process that was killed while it exchanged the files leaves the rest to the next one.
+#[test]
+fn an_exchange_that_was_cut_short_is_completed() {
+    let directory = Directory::new("exchange");
+    let (small, large) = (directory.config(Semantics::Store, 8), directory.config(Semantics::Store, 20));
+    fill(&small);
+    let (old, new) = (directory.0.join("old"), directory.0.join("new"));
+    copy_files(&directory.image(), &old);
+    let (cache, worker) = open(&large);
+    cache.close().unwrap();
+    drop((cache, worker));
+    copy_files(&directory.image(), &new);
+    let count = files(&new).len();
+    assert!(count > files(&old).len());
+    for moved in [0, 1, count / 2, count - 1, count] {
+        fs::remove_dir_all(directory.image()).unwrap();
+        copy_files(&old, &directory.image());
+        let complete = directory.image().join("resized");
+        copy_files(&new, &complete);
+        for file in files(&complete).into_iter().rev().take(moved) {
+            fs::rename(&file, directory.image().join(file.file_name().unwrap())).unwrap();
+        }
+        let (cache, mut worker) = open(&large);
+        assert_eq!(*cache.image_state(), ImageState::Clean, "{moved}");
+        assert_eq!(found(&mut worker, NOW_S).len() as u64, ITEMS);
+        assert!(!complete.exists());
+        assert_eq!(files(&directory.image()).len(), count);
+    }
+}
+
+/// A new image that was not completed is removed, and the old one is as it was.
+#[test]
+fn an_image_that_was_not_completed_is_removed() {
+    let directory = Directory::new("incomplete");
+    let config = directory.config(Semantics::Store, 8);
+    fill(&config);
+    let beside = directory.image().join("resizing");
+    copy_files(&directory.image(), &beside);
+    let (cache, mut worker) = open(&config);
+    assert_eq!(*cache.image_state(), ImageState::Clean);
+    assert_eq!(found(&mut worker, NOW_S).len() as u64, ITEMS);
+    assert!(!beside.exists());
+}
+
+/// A store whose items have no room is refused, and the image stays; the size that the text names suffices.
+#[test]
+fn a_store_is_refused_with_a_size_that_suffices() {
+    let directory = Directory::new("refused");
+    let config = directory.config(Semantics::Store, 8);
+    fill(&config);
+    let error = Cache::new(&directory.config(Semantics::Store, 2)).unwrap_err();
+    assert_eq!(error.kind(), CreateErrorKind::Mismatch);
+    let text = error.to_string();
+    let least = text.rsplit("-m ").next().unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((3..8).contains(&least), "{text}");
+    let (cache, mut worker) = open(&config);
+    assert_eq!(*cache.image_state(), ImageState::Clean);
+    assert_eq!(found(&mut worker, NOW_S).len() as u64, ITEMS);
+    cache.close().unwrap();
+    drop((cache, worker));
+    let (_cache, mut worker) = open(&directory.config(Semantics::Store, least));
+    assert_eq!(found(&mut worker, NOW_S).len() as u64, ITEMS);
+}
+
+/// A smaller cache keeps the items that were stored last.
+#[test]
+fn a_smaller_cache_keeps_the_newest_items() {
+    let directory = Directory::new("newest");
+    let config = Config { eviction: Eviction::Fifo, ..directory.config(Semantics::Cache, 8) };
+    fill(&config);
+    let (_cache, mut worker) = open(&Config { memory_bytes: MIB, ..config });
+    let found = found(&mut worker, NOW_S);
+    assert!(found.len() > 1000 && found.len() < 2500, "{}", found.len());
+    let newest = found.iter().filter(|key| **key >= ITEMS - found.len() as u64).count();
+    assert!(newest * 100 > found.len() * 95, "{newest} of {}", found.len());
+}

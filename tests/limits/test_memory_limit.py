@@ -1,0 +1,228 @@
+"""The limit of the memory: it changes while the server runs (cache_memlimit, ctl memory), and a start with
+another -m resizes the image."""
+
+import os
+import signal
+import threading
+import time
+
+import pymemcache
+import pytest
+
+from harness.memory import MIB, resident_bytes
+from harness.poll import until
+from harness.server import run
+
+VALUE = b"v" * 1000
+
+
+def fill(connection, count, first=0):
+    """Stores keys; returns how many were stored."""
+    stored = 0
+    for at in range(first, first + count, 500):
+        numbers = range(at, min(at + 500, first + count))
+        sets = [b"set key-%d %d 0 1000\r\n%b\r\n" % (number, number, VALUE) for number in numbers]
+        connection.send(b"".join(sets))
+        stored += [connection.line() for _ in numbers].count(b"STORED")
+    return stored
+
+
+def found(connection, numbers):
+    """The numbers of the keys that are there, each with its own flags and value."""
+    there = []
+    numbers = list(numbers)
+    for at in range(0, len(numbers), 100):
+        names = b" ".join(b"key-%d" % number for number in numbers[at : at + 100])
+        for name, (flags, value) in connection.values(b"get " + names + b"\r\n").items():
+            assert value == VALUE and name == b"key-%d" % flags
+            there.append(flags)
+    return there
+
+
+def used(server):
+    """Memory in use, as ctl memory prints it."""
+    return server.ctl("memory").stdout
+
+
+def end(server, number=signal.SIGTERM):
+    os.kill(server.pid, number)
+    return server.wait_for_end()
+
+
+@pytest.mark.parametrize("image", [False, True], ids=["", "image"])
+def test_a_lower_limit_gives_memory_back_and_a_higher_one_is_used(start, tmp_path, image):
+    options = ["--image", tmp_path / "image"] if image else []
+    options += ["--eviction", "fifo"]
+    server = start("-t", "2", "-m", "64", "--memory-max", "128", *options)
+    with server.connect() as connection:
+        fill(connection, 80_000)
+        before = resident_bytes(server.pid)
+        connection.expect(b"cache_memlimit 24\r\n", b"OK\r\n")
+        stats = connection.stats()
+        assert int(stats["limit_maxbytes"]) == 24 * MIB
+        assert int(connection.stats("settings")["maxbytes"]) == 24 * MIB
+        until(lambda: "limit 24 MiB, used 24 MiB, at most 128 MiB" in used(server), "less memory")
+        until(lambda: resident_bytes(server.pid) < before - 30 * MIB, "pages that went back")
+        newest = found(connection, range(70_000, 80_000))
+        assert len(newest) > 5000
+        few = int(connection.stats()["curr_items"])
+        assert few < 25_000
+        assert server.ctl("memory", "128").returncode == 0
+        until(lambda: "used 128 MiB" in used(server), "more memory")
+        fill(connection, 160_000, first=100_000)
+        assert int(connection.stats()["curr_items"]) > 100_000
+        assert len(found(connection, range(250_000, 260_000))) > 9000
+
+
+def test_a_store_refuses_a_limit_below_what_it_holds(start):
+    server = start("-t", "2", "-m", "64", "--memory-max", "96", "-M")
+    with server.connect() as connection:
+        assert fill(connection, 30_000) == 30_000
+        connection.expect(
+            b"cache_memlimit 16\r\n", b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
+        )
+        refused = server.ctl("memory", "16m")
+        assert refused.returncode == 1
+        assert "16 MiB have no room for the items that are stored" in refused.stderr
+        least = refused.stderr.split("at least ")[1].split()[0]
+        assert server.ctl("memory", least).returncode == 0
+        until(lambda: f"used {least} MiB" in used(server), "less memory")
+        assert len(found(connection, range(30_000))) == 30_000
+        assert fill(connection, 10_000, first=30_000) < 9000
+        assert server.ctl("memory", "96").returncode == 0
+        until(lambda: "used 96 MiB" in used(server), "more memory")
+        assert fill(connection, 20_000, first=40_000) == 20_000
+        assert len(found(connection, range(30_000))) == 30_000
+
+
+def test_values_stay_right_while_the_limit_changes(start):
+    """Clients read and write beside the changes, in a cache and in a store."""
+    for semantics in ("cache", "store"):
+        server = start("-t", "2", "-m", "64", "--memory-max", "96", "--semantics", semantics)
+        done = threading.Event()
+        rounds = []
+
+        def work(server=server, done=done, rounds=rounds):
+            with server.connect() as connection:
+                while not done.is_set():
+                    fill(connection, 2000)
+                    rounds.append(len(found(connection, range(2000))))
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        for limit in [40, 96, 32, 80, 24, 64] * 2:
+            assert server.ctl("memory", str(limit)).returncode == 0
+            until(lambda limit=limit: f"used {limit} MiB" in used(server), "the limit")
+        done.set()
+        worker.join(60)
+        assert len(rounds) > 3 and set(rounds) == {2000}
+        server.end()
+
+
+def test_limits_that_cannot_be(start):
+    server = start("-t", "1", "-m", "64")
+    refused = server.ctl("memory", "65")
+    assert refused.returncode == 1 and "start it with a larger --memory-max" in refused.stderr
+    assert "limit 64 MiB, used 64 MiB, at most 64 MiB" in used(server)
+    assert "no size" in server.ctl("memory", "much").stderr
+    for options, reason in [
+        (["--memory-max", "32"], "32 MiB is less than -m, 64 MiB"),
+        (["--memory-max", "128", "-k"], "-k would lock all of it"),
+        (["--memory-max", "128", "--local"], "--local without --image has sealed memory"),
+    ]:
+        ended = run("-p", "-1", "-m", "64", *options, deadline_s=30)
+        assert ended.returncode == 64 and reason in ended.stderr
+
+
+def test_pymemcache_sets_the_limit(start):
+    """pymemcache's own integration test sets 50 MiB."""
+    server = start("-t", "2", "-m", "64")
+    client = pymemcache.Client(("127.0.0.1", server.port))
+    assert client.cache_memlimit(50)
+    assert int(client.stats()[b"limit_maxbytes"]) == 50 * MIB
+    assert client.cache_memlimit(64)
+
+
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+def test_a_start_with_another_size_keeps_the_items(start, tmp_path, semantics):
+    options = ["-t", "2", "--semantics", semantics, "--image", tmp_path / "image"]
+    server = start(*options, "-m", "32")
+    with server.connect() as connection:
+        fill(connection, 10_000)
+        connection.expect(b"set cas 5 0 1\r\nx\r\nset late 6 1000 1\r\ny\r\n", b"STORED\r\nSTORED\r\n")
+        cas = connection.values(b"gets cas\r\n")
+        connection.send(b"gets cas\r\n")
+        line = connection.line()
+        assert connection.line() == b"x" and connection.line() == b"END"
+        held = found(connection, range(10_000))
+        assert len(held) > 9900 and cas
+    assert end(server) == 0
+    sizes = ["48", "24", "128"]
+    for before, size in zip(["32", *sizes], sizes, strict=False):
+        server = start(*options, "-m", size)
+        said = server.stderr()
+        needs = f"resizing the image from {before} MiB to {size} MiB needs {size} MiB beside it until it is"
+        assert needs in said and f"resized from {before} MiB" in said
+        with server.connect() as connection:
+            assert sorted(found(connection, range(10_000))) == sorted(held)
+            connection.send(b"gets cas\r\n")
+            assert connection.line() == line
+            assert connection.line() == b"x" and connection.line() == b"END"
+            connection.send(b"mg late t f\r\n")
+            assert 900 < int(connection.line().split()[1][1:]) <= 1000
+        assert end(server) == 0
+        assert sorted(os.listdir(tmp_path / "image"))[0] == "lock"
+        assert not [name for name in os.listdir(tmp_path / "image") if name.startswith("resiz")]
+
+
+def test_a_smaller_cache_keeps_its_newest_items(start, tmp_path):
+    options = ["-t", "1", "--eviction", "fifo", "--image", tmp_path / "image"]
+    server = start(*options, "-m", "64")
+    with server.connect() as connection:
+        fill(connection, 50_000)
+    assert end(server) == 0
+    server = start(*options, "-m", "16")
+    with server.connect() as connection:
+        items = int(connection.stats()["curr_items"])
+        assert 11_000 < items < 17_000
+        newest = found(connection, range(50_000 - items * 9 // 10, 50_000))
+        assert len(newest) > items * 8 // 10
+
+
+def test_a_store_that_does_not_fit_is_refused_with_a_size_that_does(start, tmp_path):
+    options = ["-t", "2", "-p", "-1", "-M", "--image", tmp_path / "image"]
+    server = start(*options, "-m", "64")
+    with server.connect() as connection:
+        assert fill(connection, 40_000) == 40_000
+    assert end(server) == 0
+    ended = run(*options, "-m", "32", deadline_s=60)
+    # A service manager is not to try it again.
+    assert ended.returncode == 64
+    assert "its items have no room in 32 (-m): -m " in ended.stderr
+    assert "Another --image directory begins empty" in ended.stderr
+    least = ended.stderr.split("its items have no room in 32 (-m): -m ")[1].split()[0]
+    assert 40 < int(least) < 64
+    server = start(*options, "-m", least)
+    with server.connect() as connection:
+        assert len(found(connection, range(40_000))) == 40_000
+
+
+def test_a_kill_while_an_image_is_resized_leaves_it_whole(start, tmp_path):
+    options = ["-t", "2", "-M", "--image", tmp_path / "image"]
+    server = start(*options, "-m", "192")
+    with server.connect() as connection:
+        assert fill(connection, 120_000) == 120_000
+    assert end(server) == 0
+    kills = 0
+    for pause_s in (0.0, 0.05, 0.15, 0.3):
+        server = start(*options, "-m", "256", ready=False)
+        beside = tmp_path / "image" / "resizing"
+        until(lambda beside=beside, server=server: beside.exists() or server.process.poll() is not None, "it")
+        time.sleep(pause_s)
+        kills += beside.exists()
+        end(server, signal.SIGKILL)
+    assert kills > 0
+    server = start(*options, "-m", "192")
+    assert not beside.exists()
+    with server.connect() as connection:
+        assert len(found(connection, range(120_000))) == 120_000
