@@ -2,6 +2,7 @@
 away, and servers that want to write to the terminal."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -98,6 +99,26 @@ def test_a_signal_restores_the_terminal(terminal, start, number):
     ended = top.until(f"ENDED {128 + number}")
     assert "requests/s" not in ended and "#{alternate_on}" not in ended
     assert top.tmux("display-message", "-p", "#{alternate_on}").strip() == "0"
+
+
+def test_a_terminal_that_is_gone_ends_it(start):
+    """Also where no signal tells of it: the terminal is not the controlling one."""
+    server = start("-t", 1)
+    ours, theirs = pty.openpty()
+    words = words_of("-p", server.port, "--interval", "0.2")
+    top = subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, start_new_session=True,
+        env=environment(TERM="xterm", **server.places()),
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        assert os.read(ours, 1)
+        os.close(ours)
+        assert top.wait(timeout=60) == 1
+        assert "cannot use the terminal" in top.stderr.read().decode()
+    finally:
+        top.kill()
+        top.communicate()
 
 
 def test_a_server_that_goes_away_and_comes_back(terminal, tmp_path):

@@ -1,11 +1,13 @@
 //! The loop: keys, signals, intervals, and a server that goes away.
 
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -19,6 +21,8 @@ use super::view::View;
 const LOOK: Duration = Duration::from_millis(100);
 /// A server that does not answer is tried again after this, or after a shorter interval.
 const RETRY: Duration = Duration::from_secs(1);
+/// Time between a signal and the end of a program that has not ended by itself.
+const GRACE: Duration = Duration::from_secs(1);
 /// A server may take so long to answer before its counters are old.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Intervals that the keys choose from.
@@ -110,9 +114,21 @@ fn end_at_a_signal() -> Result<Arc<AtomicI32>, String> {
     std::thread::spawn(move || {
         if let Ok(signal) = signals.wait() {
             noted.store(signal as i32, Ordering::Relaxed);
+            // Reading a terminal that is gone does not come back.
+            std::thread::sleep(GRACE);
+            ratatui::restore();
+            std::process::exit(EXIT_SIGNAL + signal as i32);
         }
     });
     Ok(ended_by)
+}
+
+/// Returns whether the terminal has hung up: there is no end to reading it then.
+fn is_gone() -> bool {
+    let input = std::io::stdin();
+    let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).is_ok()
+        && polled[0].revents().is_some_and(|it| it.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
 impl Live {
@@ -132,6 +148,9 @@ impl Live {
                 let status = self.status();
                 terminal.draw(|frame| self.screen.draw(frame, &self.view, &status))?;
                 drawn = Some(Instant::now());
+            }
+            if is_gone() {
+                return Err(std::io::Error::other("it was closed"));
             }
             if event::poll(LOOK.min(self.interval))? {
                 match event::read()? {
