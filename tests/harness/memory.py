@@ -28,6 +28,6 @@ def available_bytes():
 
 def printed_budget_bytes(server):
     """All that the server printed at start: what `-m` holds, and what there is beside it at most."""
-    patterns = (r"memory +([\d.]+) (B|KiB|MiB|GiB) in", r"beside +at most ([\d.]+) (B|KiB|MiB|GiB) more")
+    patterns = (r"memory +([\d.]+) (B|KiB|MiB|GiB) in", r"beside +.* now, at most ([\d.]+) (B|KiB|MiB|GiB)")
     parts = [until(lambda p=p: re.search(p, server.stderr()), "the printed budget") for p in patterns]
     return sum(int(float(part[1]) * UNITS[part[2]]) for part in parts)

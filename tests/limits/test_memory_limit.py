@@ -119,7 +119,7 @@ def test_values_stay_right_while_the_limit_changes(start):
         server.end()
 
 
-def test_limits_that_cannot_be(start):
+def test_limits_that_cannot_be(start, tmp_path):
     server = start("-t", "1", "-m", "64")
     refused = server.ctl("memory", "65")
     assert refused.returncode == 1 and "start it with a larger --memory-max" in refused.stderr
@@ -128,7 +128,7 @@ def test_limits_that_cannot_be(start):
     for options, reason in [
         (["--memory-max", "32"], "32 MiB is less than -m, 64 MiB"),
         (["--memory-max", "128", "-k"], "-k would lock all of it"),
-        (["--memory-max", "128", "--local"], "--local without --image has sealed memory"),
+        (["--memory-max", "128", "--local", tmp_path / "local"], "--local without --image has sealed memory"),
     ]:
         ended = run("-p", "-1", "-m", "64", *options, deadline_s=30)
         assert ended.returncode == 64 and reason in ended.stderr

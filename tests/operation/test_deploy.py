@@ -71,7 +71,7 @@ def option(arguments, name):
 
 def beside_mib(server):
     """Returns the MiB that the server says it takes beside the memory for items."""
-    number, unit = re.search(r"beside +at most ([\d.]+) (MiB|GiB) more", server.stderr()).groups()
+    number, unit = re.search(r"beside +.* now, at most ([\d.]+) (MiB|GiB)", server.stderr()).groups()
     return float(number) * (1024 if unit == "GiB" else 1)
 
 

@@ -70,4 +70,4 @@ def test_an_image_keeps_its_partitions(tmp_path):
     assert found("-t", 1, *image)[0] == set()
     idle, remedies, _ = found("-t", 2, *image)
     assert idle == {1}
-    assert remedies == ["another --image directory with more memory (-m)", "-t 1"]
+    assert remedies == ["another --image directory with more memory (-m) and without the items", "-t 1"]

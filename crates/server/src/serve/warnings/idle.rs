@@ -49,7 +49,7 @@ fn remedies(settings: &Settings, is_fixed: bool) -> Vec<String> {
     let mut remedies = Vec::new();
     if is_fixed {
         remedies
-            .push("another --image directory with more memory (-m), which begins without items".to_owned());
+            .push("another --image directory with more memory (-m) and without the items".to_owned());
     } else {
         let suffices = |changed: &Settings| partitions(changed) >= settings.threads;
         let mut more = settings.clone();
