@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import socket
+import subprocess
 
+from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import Server
+from harness.server import Server, command, environment, free_port
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
@@ -155,3 +158,30 @@ def test_a_failed_start_is_an_object_too(start, tmp_path):
     assert failed.wait_for_end() == 71
     last = json.loads(failed.stderr().splitlines()[-1])
     assert last["level"] == "ERROR" and str(server.port) in last["message"]
+
+
+def test_nobody_waits_for_a_reader_of_the_log():
+    """A client asks for more lines, and standard error is a pipe that nobody reads."""
+    port = free_port()
+    server = subprocess.Popen(
+        [*command(), "-p", str(port), "-t", "2", "-m", "64", "--control-socket", "none"],
+        stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    try:
+        until(lambda: is_open(port), "the port")
+        with Connection(("127.0.0.1", port)) as kept:
+            assert kept.ask(b"verbosity 2\r\n") == b"OK"
+            for _ in range(3000):
+                socket.create_connection(("127.0.0.1", port)).close()
+            assert kept.ask(b"set a 0 0 1\r\nb\r\n") == b"STORED"
+        server.terminate()
+        assert server.wait(timeout=60) == 0
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def is_open(port):
+    """Whether something listens there."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0

@@ -92,6 +92,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         return print(&settings);
     }
     log::set_format(settings.log_format);
+    log::lift_limits(settings.verbosity > 1);
     log::set_verbosity(settings.verbosity);
     process::postpone_signals();
     // While the working directory is the one that relative paths are meant in.

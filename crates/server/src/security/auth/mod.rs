@@ -100,7 +100,9 @@ impl Auth {
         if right {
             return Verdict::Welcome;
         }
-        if attempts.note_failure(source, now_s) {
+        let is_limited = attempts.note_failure(source, now_s);
+        drop(attempts);
+        if is_limited {
             limited!(
                 WARN,
                 "too many wrong passwords, the address is not believed for a while",

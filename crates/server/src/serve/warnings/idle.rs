@@ -48,8 +48,7 @@ fn remedies(settings: &Settings, is_fixed: bool) -> Vec<String> {
     let now = partitions(settings);
     let mut remedies = Vec::new();
     if is_fixed {
-        remedies
-            .push("another --image directory with more memory (-m) and without the items".to_owned());
+        remedies.push("another --image directory with more memory (-m) and without the items".to_owned());
     } else {
         let suffices = |changed: &Settings| partitions(changed) >= settings.threads;
         let mut more = settings.clone();

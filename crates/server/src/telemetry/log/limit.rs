@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::IS_UNLIMITED;
+use super::{IS_UNLIMITED, output};
 use crate::limits::LOG_LINES_PER_MINUTE;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -79,8 +79,11 @@ impl Limit {
     }
 }
 
-/// Logs how many events were dropped in minutes that have ended.
+/// Logs how many events were dropped in minutes that have ended, and how many standard error did not take.
 pub fn note_dropped() {
+    if let Some(lost) = output::lost() {
+        tracing::warn!(lost, "lines of the log were lost: standard error did not take them");
+    }
     let now = Instant::now();
     note(|_, window| window.has_ended(now));
 }

@@ -10,11 +10,13 @@
 //! |---|---|
 //! | `form.rs` | lines as text and as JSON, for a terminal and for the journal |
 //! | `limit.rs` | limits of what a client can provoke |
+//! | `output.rs` | standard error, for which nothing waits |
 //!
 //! An event that the level leaves out costs one load. Nothing on the way of a request logs.
 
 mod form;
 mod limit;
+mod output;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use form::Form;
 pub use limit::{Limit, end_limits, note_dropped};
+use output::Output;
 pub use tracing::{debug, error, info, warn};
 
 /// Target of the events that the report of the start consists of.
@@ -71,7 +74,7 @@ pub fn begin() {
     let (level, handle) = reload::Layer::new(LevelFilter::INFO);
     let lines = fmt::Layer::default()
         .event_format(Form::of_standard_error())
-        .with_writer(std::io::stderr)
+        .with_writer(Output)
         .with_ansi(false)
         .log_internal_errors(false);
     // A process begins once. If there is a subscriber already, that one has the events.
@@ -85,9 +88,13 @@ pub fn set_format(format: LogFormat) {
     IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
-/// Changes how much is logged: 1 adds connections and the like, 2 lifts the limits.
+/// Lifts the limits, or not: whoever starts the server may do that, its clients may not.
+pub fn lift_limits(is_unlimited: bool) {
+    IS_UNLIMITED.store(is_unlimited, Ordering::Relaxed);
+}
+
+/// Changes how much is logged: 1 and more add connections and the like.
 pub fn set_verbosity(verbosity: u8) {
-    IS_UNLIMITED.store(verbosity > 1, Ordering::Relaxed);
     let level = if verbosity > 0 { LevelFilter::DEBUG } else { LevelFilter::INFO };
     if let Some(handle) = LEVEL.get() {
         // It fails only without a subscriber.
