@@ -82,6 +82,7 @@ struct Live {
 /// The terminal cannot be used.
 pub(super) fn run(source: Source, first: Sample, interval: Duration) -> Result<ExitCode, String> {
     let ended_by = end_at_a_signal()?;
+    end_with_the_terminal();
     let name = source.name();
     let mut live = Live {
         view: View::new(&name, None, &first),
@@ -97,7 +98,7 @@ pub(super) fn run(source: Source, first: Sample, interval: Duration) -> Result<E
     // It restores the terminal after a panic, too.
     let mut terminal = ratatui::try_init().map_err(|error| format!("cannot use the terminal: {error}"))?;
     let result = live.watch(&mut terminal, &ended_by);
-    ratatui::restore();
+    let _ = ratatui::try_restore();
     match (result, ended_by.load(Ordering::Relaxed)) {
         (Err(error), 0) => Err(format!("cannot use the terminal: {error}")),
         (_, 0) => Ok(ExitCode::SUCCESS),
@@ -116,19 +117,26 @@ fn end_at_a_signal() -> Result<Arc<AtomicI32>, String> {
             noted.store(signal as i32, Ordering::Relaxed);
             // Reading a terminal that is gone does not come back.
             std::thread::sleep(GRACE);
-            ratatui::restore();
+            let _ = ratatui::try_restore();
             std::process::exit(EXIT_SIGNAL + signal as i32);
         }
     });
     Ok(ended_by)
 }
 
-/// Returns whether the terminal has hung up: there is no end to reading it then.
-fn is_gone() -> bool {
-    let input = std::io::stdin();
-    let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-    poll(&mut polled, PollTimeout::ZERO).is_ok()
-        && polled[0].revents().is_some_and(|it| it.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+/// Ends the program when the terminal hangs up: reading it does not come back then, and there is nothing to
+/// restore.
+fn end_with_the_terminal() {
+    std::thread::spawn(|| {
+        let output = std::io::stdout();
+        loop {
+            // Hanging up is told without being asked for.
+            let mut polled = [PollFd::new(output.as_fd(), PollFlags::empty())];
+            if poll(&mut polled, PollTimeout::NONE).is_ok() {
+                std::process::exit(i32::from(super::EXIT_FAILED));
+            }
+        }
+    });
 }
 
 impl Live {
@@ -148,9 +156,6 @@ impl Live {
                 let status = self.status();
                 terminal.draw(|frame| self.screen.draw(frame, &self.view, &status))?;
                 drawn = Some(Instant::now());
-            }
-            if is_gone() {
-                return Err(std::io::Error::other("it was closed"));
             }
             if event::poll(LOOK.min(self.interval))? {
                 match event::read()? {

@@ -57,6 +57,9 @@ impl Source {
     /// # Errors
     /// It is none of them.
     pub fn memcached(server: &str) -> Result<Self, String> {
+        if server.contains('@') {
+            return Err("top has no login; write HOST:PORT, or the path of a Unix socket".to_owned());
+        }
         if server.contains("://") {
             return Err(format!("{}: write HOST:PORT, or the path of a Unix socket", harmless(server)));
         }

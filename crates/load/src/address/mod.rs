@@ -206,7 +206,10 @@ impl FromStr for Address {
         let text = format!("{scheme}://{rest}");
         let (protocol, place) = if scheme == "unix" || scheme == "redis+unix" {
             if !rest.starts_with('/') {
-                return Err(format!("'{text}' should be {scheme}:///PATH, with three slashes"));
+                return Err(format!(
+                    "'{}' should be {scheme}:///PATH, with three slashes",
+                    without_login(&text)
+                ));
             }
             let protocol = if scheme == "unix" { Protocol::Memcached } else { Protocol::Redis };
             (protocol, Place::Path(rest.into()))

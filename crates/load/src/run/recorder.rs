@@ -219,7 +219,9 @@ impl Recorder {
     pub fn note_refusal(&mut self, line: &[u8]) {
         if self.refusal.is_none() {
             let line = String::from_utf8_lossy(&line[..line.len().min(200)]);
-            self.refusal = Some(line.trim_end().to_owned());
+            // A server may send what a terminal would obey.
+            let harmless = |letter: char| if letter.is_control() { '?' } else { letter };
+            self.refusal = Some(line.trim_end().chars().map(harmless).collect());
         }
     }
 

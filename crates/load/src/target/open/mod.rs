@@ -13,6 +13,7 @@ use login::{log_in, refusal};
 use tls::TlsStream;
 
 use crate::address::{Address, Endpoint, Protocol};
+use crate::target::reply::escaped;
 
 /// Time that a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -224,7 +225,7 @@ fn version_in(reply: &[u8]) -> Option<String> {
     let after = |word: &str| {
         let (_, rest) = text.split_once(word)?;
         let version = rest.split_ascii_whitespace().next()?;
-        Some(version.to_owned())
+        Some(escaped(version.as_bytes()))
     };
     after("VERSION ").or_else(|| after("redis_version:").map(|version| format!("redis {version}")))
 }
@@ -237,6 +238,7 @@ mod tests {
     fn versions_are_found_in_replies() {
         let version = |reply: &str| version_in(reply.as_bytes());
         assert_eq!(version("VERSION 1.6.18\r\n").as_deref(), Some("1.6.18"));
+        assert_eq!(version("VERSION 1\x1b]0;x\x07\r\n").as_deref(), Some("1\\x1b]0;x\\x07"));
         assert_eq!(version("\0\x01\0\0VERSION 1.6\r\n").as_deref(), Some("1.6"));
         let info = "$99\r\n# Server\r\nredis_version:7.0.15\r\nredis_git:0\r\n";
         assert_eq!(version(info).as_deref(), Some("redis 7.0.15"));
