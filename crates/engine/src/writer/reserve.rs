@@ -128,7 +128,7 @@ impl Writer<'_> {
     /// compaction.
     fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
-        if self.is_over_limit(units) && !(self.sweep_for_space() && !self.is_over_limit(units)) {
+        if self.is_over_limit(units) && (!self.sweep_for_space() || self.is_over_limit(units)) {
             return Err(Refusal::Full);
         }
         let position = p.heap().allocate(units as usize).or_else(|| {

@@ -26,9 +26,9 @@ fn named(tree: &Tree) -> (Vec<String>, Vec<String>) {
         let strings = code.collect::<Vec<_>>().join("\n");
         for string in strings.split('"').skip(1).step_by(2) {
             options.extend(string.split("--").skip(1).map(word).filter(|word| !word.is_empty()));
-            commands.extend(string.split("ctl ").skip(1).zip(string.split("ctl ")).filter_map(
-                |(after, before)| (!before.ends_with(|it: char| it.is_alphabetic())).then(|| word(after)),
-            ));
+            let around = string.split("ctl ").skip(1).zip(string.split("ctl "));
+            let whole = around.filter(|(_, before)| !before.ends_with(|it: char| it.is_alphabetic()));
+            commands.extend(whole.map(|(after, _)| word(after)));
         }
     }
     (options, commands)

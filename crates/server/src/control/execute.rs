@@ -184,5 +184,5 @@ fn mode_text(before: &[Access], after: Access, partition: Option<usize>) -> Stri
         1 => format!("mode: {} -> {after}\n", mode.name()),
         _ => format!("mode of {} of {} partitions: {} -> {after}\n", count(mode), before.len(), mode.name()),
     };
-    modes.iter().map(|mode| line(mode)).collect()
+    modes.iter().map(line).collect()
 }

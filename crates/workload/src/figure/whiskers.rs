@@ -16,7 +16,8 @@ pub(crate) struct Room {
 impl Room {
     /// Returns the room of values on an axis.
     pub fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
-        let (to, from): (fn(f64) -> f64, fn(f64) -> f64) = match axis.is_log {
+        type Map = fn(f64) -> f64;
+        let (to, from): (Map, Map) = match axis.is_log {
             true => (f64::ln, f64::exp),
             false => (|value| value, |value| value),
         };
