@@ -37,6 +37,7 @@ def test_an_event_has_time_level_and_peer(start):
     with server.connect() as connection:
         connection.ask(b"mn\r\n")
         peer = "{}:{}".format(*connection.socket.getsockname())
+    until(lambda: f"peer={peer} reason=normal" in server.stderr(), "the end of the connection")
     server.end()
     report, ready, events = server.stderr().partition("micanite: ready\n")
     lines = [line for line in report.splitlines() if "Z DEBUG" not in line]

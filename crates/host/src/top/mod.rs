@@ -74,7 +74,8 @@ pub fn top(options: TopOptions) -> ExitCode {
     match run(options) {
         Ok(code) => code,
         Err(reason) => {
-            eprintln!("micanite: {reason}");
+            // The terminal may be gone.
+            let _ = writeln!(io::stderr(), "micanite: {reason}");
             ExitCode::from(EXIT_FAILED)
         }
     }
