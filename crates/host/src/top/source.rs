@@ -57,7 +57,7 @@ impl Source {
     /// # Errors
     /// It is none of them.
     pub fn memcached(server: &str) -> Result<Self, String> {
-        if server.contains('@') {
+        if server.contains('@') && !server.starts_with('/') {
             return Err("top has no login; write HOST:PORT, or the path of a Unix socket".to_owned());
         }
         if server.contains("://") {
