@@ -162,10 +162,10 @@ def test_a_failed_start_is_an_object_too(start, tmp_path):
 
 
 def test_nobody_waits_for_a_reader_of_the_log():
-    """A client asks for more lines, and standard error is a pipe that nobody reads."""
+    """Standard error is a pipe that nobody reads, and no limit keeps it from becoming full."""
     port = free_port()
     server = subprocess.Popen(
-        [*command(), "-p", str(port), "-t", "2", "-m", "64", "--control-socket", "none"],
+        [*command(), "-p", str(port), "-t", "2", "-m", "64", "--control-socket", "none", "-vv"],
         stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     try:
