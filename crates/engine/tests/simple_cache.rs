@@ -165,6 +165,23 @@ fn an_eviction_is_reported_once() {
     }
 }
 
+/// Proves that a callback that stores in its own cache ends: what it evicts is not reported.
+#[test]
+fn a_callback_that_stores_ends() {
+    let reported = Arc::new(Mutex::new(0));
+    let cache = Arc::new_cyclic(|this: &std::sync::Weak<SimpleCache>| {
+        let (this, reported) = (this.clone(), Arc::clone(&reported));
+        SimpleCache::new(1 << 20).unwrap().on_eviction(move |key| {
+            this.upgrade().unwrap().set([b"again ", key].concat(), [1; 1_000]).unwrap();
+            *reported.lock().unwrap() += 1;
+        })
+    });
+    for number in 0..5_000 {
+        cache.set(format!("key {number}"), [1; 1_000]).unwrap();
+    }
+    assert!(*reported.lock().unwrap() > 1_000);
+}
+
 const CHILD: &str = "MICANITE_MEMORY_CHILD";
 
 fn resident_bytes() -> usize {

@@ -3,11 +3,14 @@
 //! The rest of the engine leaves two things to its caller: the handles of workers, and the time. This
 //! module has both, so that a program can begin without them.
 
+mod clock;
+
 use std::cell::RefCell;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
@@ -20,6 +23,7 @@ use crate::log::item::Expiry;
 use crate::operations::request::{Operation, Outcome, ReplySink, Request, ValueMeta};
 use crate::partition::Semantics;
 use crate::worker::Worker;
+use clock::{Clock, second};
 
 /// Longest value, where there is memory for [`LARGEST_VALUES_MIN`] of them.
 const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -39,6 +43,31 @@ thread_local! {
     static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     /// Keys that a call on this thread has evicted, and not reported yet.
     static EVICTED: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    /// Caches whose callbacks run on this thread.
+    static REPORTING: RefCell<Vec<*const Cache>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A cache whose callback runs, until it is dropped.
+struct Reporting;
+
+impl Reporting {
+    /// Begins, unless the callback of this cache runs already.
+    fn begin(cache: &Cache) -> Option<Self> {
+        let cache = std::ptr::from_ref(cache);
+        REPORTING.with_borrow_mut(|running| match running.contains(&cache) {
+            true => None,
+            false => {
+                running.push(cache);
+                Some(Self)
+            }
+        })
+    }
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        REPORTING.with_borrow_mut(Vec::pop);
+    }
 }
 
 type OnEviction = Box<dyn Fn(&[u8]) + Send + Sync>;
@@ -138,7 +167,9 @@ impl SimpleCache {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let value_bytes_max = (memory_bytes / LARGEST_VALUES_MIN).clamp(VALUE_BYTES_MAX_MIN, VALUE_BYTES_MAX);
         let workers = WORKERS_PER_CPU * cpus;
-        Self::with_config(&Config { memory_bytes, value_bytes_max, workers, ..Config::default() })
+        // Keys may come from strangers, who must not know which ones meet.
+        let seed = RandomState::new().build_hasher().finish();
+        Self::with_config(&Config { memory_bytes, value_bytes_max, workers, seed, ..Config::default() })
     }
 
     /// Makes a cache of other settings. `workers` is the number of calls that run at the same time;
@@ -161,7 +192,7 @@ impl SimpleCache {
 
     /// Calls `callback` with the key of each item that is evicted before its time, because memory is
     /// full. It runs on the thread whose call evicted the item, after that call has released all locks.
-    /// It may use the cache. If it stores, it may evict, and is called for that as well.
+    /// It may use the cache. Evictions that it causes itself are not reported, so that it ends.
     pub fn on_eviction(mut self, callback: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         if self.on_eviction.is_none() {
             self.cache.set_eviction_listener(|item, now_s| {
@@ -262,8 +293,9 @@ impl SimpleCache {
         let result = work(&mut self.worker(), second(now));
         self.maintain(now);
         if let Some(callback) = &self.on_eviction {
-            for key in EVICTED.take() {
-                callback(&key);
+            let evicted = EVICTED.take();
+            if let (false, Some(_reporting)) = (evicted.is_empty(), Reporting::begin(&self.cache)) {
+                evicted.iter().for_each(|key| callback(key));
             }
         }
         result
@@ -297,35 +329,6 @@ impl SimpleCache {
             worker.maintain(second(now));
         }
     }
-}
-
-/// Seconds since 1970, that do not go back: an image's expiries are on this clock, too.
-struct Clock {
-    started: Instant,
-    started_after: Duration,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // The first two seconds mean "never" and "has passed".
-        Self { started: Instant::now(), started_after: since_1970.max(Duration::from_secs(2)) }
-    }
-
-    fn now(&self) -> Duration {
-        self.started_after + self.started.elapsed()
-    }
-
-    /// Returns the first whole second that is not before the end of a lifetime that begins now.
-    fn expiry(&self, lifetime: Duration) -> Expiry {
-        let end = self.now().saturating_add(lifetime);
-        let end_s = end.as_secs().saturating_add(u64::from(end.subsec_nanos() > 0));
-        Expiry(u32::try_from(end_s).unwrap_or(u32::MAX))
-    }
-}
-
-fn second(now: Duration) -> u32 {
-    now.as_secs() as u32
 }
 
 fn is_key(key: &[u8]) -> bool {
@@ -362,28 +365,5 @@ fn look_up<K: AsRef<[u8]>>(worker: &mut Worker, now_s: u32, keys: &[K], values: 
     if !requests.is_empty() {
         // There is no turn and no lack of room: all requests are executed.
         worker.execute(&requests, now_s, &mut Values { places: &places, values });
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Proves that no item ends before its time, that it ends within a second, and that no lifetime is
-    /// taken for "never".
-    #[test]
-    fn an_expiry_is_the_next_whole_second() {
-        let clock = Clock { started: Instant::now(), started_after: Duration::from_millis(10_400) };
-        for lifetime_ms in [0, 1, 599, 601, 90_000] {
-            let lifetime = Duration::from_millis(lifetime_ms);
-            let before = clock.now() + lifetime;
-            let Expiry(end_s) = clock.expiry(lifetime);
-            let after = clock.now() + lifetime;
-            let end = Duration::from_secs(end_s.into());
-            assert!(before <= end && end < after + Duration::from_secs(1), "{lifetime_ms}");
-        }
-        assert_eq!(clock.expiry(Duration::MAX), Expiry(u32::MAX));
-        let Expiry(least_s) = Clock { started_after: Duration::from_secs(2), ..clock }.expiry(Duration::ZERO);
-        assert!(Expiry(least_s) > Expiry::PAST);
     }
 }
