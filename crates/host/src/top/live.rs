@@ -34,7 +34,8 @@ const EXIT_SIGNAL: i32 = 128;
 struct Asker {
     questions: Sender<()>,
     answers: Receiver<Result<Sample, String>>,
-    is_asking: bool,
+    /// Time of the question that has no answer yet.
+    asked_at: Option<Instant>,
 }
 
 impl Asker {
@@ -42,12 +43,12 @@ impl Asker {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
         std::thread::spawn(move || while asked.recv().is_ok() && answer.send(source.sample()).is_ok() {});
-        Self { questions, answers, is_asking: false }
+        Self { questions, answers, asked_at: None }
     }
 
     fn ask(&mut self) {
-        if !self.is_asking {
-            self.is_asking = self.questions.send(()).is_ok();
+        if self.asked_at.is_none() && self.questions.send(()).is_ok() {
+            self.asked_at = Some(Instant::now());
         }
     }
 
@@ -57,12 +58,12 @@ impl Asker {
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => Err("the thread that asks has ended".to_owned()),
         };
-        self.is_asking = false;
+        self.asked_at = None;
         Some(answer)
     }
 }
 
-/// What is watched, and how.
+/// The server that is watched, and the state of the screen.
 struct Live {
     name: String,
     asker: Asker,
@@ -194,7 +195,7 @@ impl Live {
 
     /// Returns why the counters on the screen are old, if they are.
     fn why_old(&self) -> Option<&str> {
-        let is_overdue = !self.is_paused && self.last.at.elapsed() > self.interval + PATIENCE;
+        let is_overdue = self.asker.asked_at.is_some_and(|asked_at| asked_at.elapsed() > PATIENCE);
         self.lost.as_deref().or(is_overdue.then_some("the server is silent"))
     }
 

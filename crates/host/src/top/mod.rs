@@ -51,7 +51,7 @@ pub struct TopOptions {
     /// TCP port of the Micanite on this machine [default: 11211]
     #[arg(short = 'p', long, value_name = "N", conflicts_with = "socket")]
     port: Option<u16>,
-    /// Its control socket [default: MICANITE_CONTROL_SOCKET, unless there is a port]
+    /// Control socket of the Micanite [default: MICANITE_CONTROL_SOCKET, unless there is a port]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Seconds between two looks

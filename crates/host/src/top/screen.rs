@@ -33,7 +33,7 @@ const HELP: [&str; 12] = [
 pub(super) struct Screen {
     /// The chosen table.
     pub panel: usize,
-    /// Its first row on the screen, and the column that sorts it: of each table.
+    /// The first row on the screen and the column that sorts, of each table.
     places: [Place; 3],
     pub has_help: bool,
     history: VecDeque<f64>,

@@ -118,9 +118,14 @@ impl Place {
                 Ok(Box::new(stream))
             }
             Self::Host(host) => {
-                let address = host.to_socket_addrs()?.next();
-                let address = address.ok_or_else(|| io::Error::other("the host has no address"))?;
-                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+                let mut stream = Err(io::Error::other("the host has no address"));
+                for address in host.to_socket_addrs()? {
+                    stream = TcpStream::connect_timeout(&address, TIMEOUT);
+                    if stream.is_ok() {
+                        break;
+                    }
+                }
+                let stream = stream?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
                 Ok(Box::new(stream))

@@ -1,4 +1,4 @@
-//! What is shown of two samples: a head, and tables.
+//! The view of two samples: a head, and tables.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -160,7 +160,8 @@ fn head(between: &Between<'_>) -> Vec<String> {
     // The rest is free, or of items that were overwritten.
     let used = || now.memory.iter().filter(|(word, part)| word != "rest" && *part > 0.0);
     let parts: Vec<String> = used().map(|(word, part)| format!("{word} {}", bytes(*part))).collect();
-    let sum = used().map(|(_, part)| part).sum::<f64>();
+    // The sum of nothing is -0.
+    let sum = used().fold(0.0, |sum, (_, part)| sum + part);
     let memory = now.memory_bytes_max.filter(|all| *all > 0.0);
     lines.extend(
         memory.map(|all| format!("memory {} of {}: {}", percent(sum / all), bytes(all), parts.join(", "))),
