@@ -120,7 +120,7 @@ def test_a_server_that_wants_certificates(start, authority):
     words = (*PATIENT, "--items", "50", "--fill", "--tls-ca", authority.ca)
     assert is_clean(load(url, *words, "--tls-cert", authority.client))
     ended = run_load(url, *words)
-    assert ended.returncode == FAILED and "ertificate" in ended.stderr, ended
+    assert ended.returncode == FAILED and "--tls-cert FILE" in ended.stderr, ended
 
 
 def test_memcached_asks_for_passwords_as_we_do(users):

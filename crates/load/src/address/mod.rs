@@ -5,11 +5,13 @@ mod login;
 mod tls;
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use micanite_client::{FabricUrl, LocalUrl};
+
+use crate::target::CONNECT_TIMEOUT;
 
 pub(crate) use argument::AddressArgument;
 pub(crate) use login::{Login, PASSWORD_VARIABLE, without_login};
@@ -127,12 +129,13 @@ impl Address {
             Place::Path(path) => Ok(Endpoint::Unix(path.clone())),
             Place::Fabric(url) => Ok(Endpoint::Fabric(url.clone())),
             Place::Local(url) => Ok(Endpoint::Local(url.clone())),
-            Place::Host(host) => host
-                .to_socket_addrs()
-                .map_err(|error| format!("{self}: cannot resolve '{host}': {error}"))?
-                .next()
-                .map(Endpoint::Inet)
-                .ok_or_else(|| format!("{self}: '{host}' has no address")),
+            Place::Host(host) => {
+                let found = host.to_socket_addrs();
+                let found = found.map_err(|error| format!("{self}: cannot resolve '{host}': {error}"))?;
+                let is_stream = matches!(self.protocol, Protocol::Memcached | Protocol::Redis);
+                let address = one_of(&found.collect::<Vec<_>>(), is_stream);
+                address.map(Endpoint::Inet).ok_or_else(|| format!("{self}: '{host}' has no address"))
+            }
         }
     }
 
@@ -189,6 +192,12 @@ impl FromStr for Address {
                 without_login(text)
             )
         };
+        let place = text.split_once("://").map_or("", |(_, rest)| rest.split('?').next().unwrap_or(rest));
+        let has_queries = FabricUrl::is_one(text) || LocalUrl::is_one(text);
+        if has_queries && place.contains('@') && !place.starts_with('/') {
+            let shown = without_login(text);
+            return Err(format!("{shown}: its login is written ?user=USER&password=PASSWORD"));
+        }
         if FabricUrl::is_one(text) {
             let url: FabricUrl = text.parse().map_err(|error| format!("{error}"))?;
             // Without the login.
@@ -225,6 +234,13 @@ impl FromStr for Address {
     }
 }
 
+/// Returns the first of a host's addresses at which a stream can be opened, or else the first one.
+fn one_of(addresses: &[SocketAddr], is_stream: bool) -> Option<SocketAddr> {
+    let is_open = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
+    let open = if is_stream && addresses.len() > 1 { addresses.iter().find(is_open) } else { None };
+    open.or(addresses.first()).copied()
+}
+
 /// `host`, `host:port`, `[::1]`, `[::1]:port`, completed by the port.
 fn with_port(host: &str, port: u16) -> Option<String> {
     let name = host.rsplit_once(']').map_or(host, |(_, after)| after);
@@ -254,6 +270,18 @@ mod tests {
         }
     }
 
+    /// A name may have an address at which nobody listens before the one of the server.
+    #[test]
+    fn streams_go_to_the_first_address_that_accepts() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = server.local_addr().unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(one_of(&[closed, open], true), Some(open));
+        assert_eq!(one_of(&[closed, open], false), Some(closed));
+        assert_eq!(one_of(&[closed], true), Some(closed));
+        assert_eq!(one_of(&[], true), None);
+    }
+
     #[test]
     fn addresses_are_read_with_default_ports() {
         assert_eq!(host("memcached://127.0.0.1:99"), "127.0.0.1:99");
@@ -272,7 +300,14 @@ mod tests {
         assert_eq!(secret.login().map(Login::words).as_deref(), Some("me se@cret"));
         assert!(!format!("{secret:?}").contains("se@cret"));
         assert_eq!(host("unix://me:secret@/run/m"), "/run/m");
-        for text in ["memcached+udp://a:secret@h", "native://a:secret@h", "memcached://a:secret@h:x"] {
+        for text in [
+            "memcached+udp://a:secret@h",
+            "native://a:secret@h",
+            "memcached://a:secret@h:x",
+            "unix://a:se/secret@/run/m",
+            "fabric://a:secret@h",
+            "local://a:secret@h",
+        ] {
             let reason = text.parse::<Address>().unwrap_err();
             assert!(!reason.contains("secret"), "{reason}");
         }

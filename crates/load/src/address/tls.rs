@@ -144,6 +144,13 @@ impl TlsClient {
             Error::InvalidMessage(_) => {
                 "the server does not speak TLS there: write memcached:// or name its TLS port".to_owned()
             }
+            // webpki names it, and rustls has no variant for it.
+            Error::InvalidCertificate(reason) if format!("{reason:?}").contains("CaUsedAsEndEntity") => {
+                "the server's certificate is one of an authority (CA:TRUE): make one for the server \
+                 (openssl req -x509 -addext basicConstraints=critical,CA:FALSE), or accept any \
+                 (--tls-insecure)"
+                    .to_owned()
+            }
             Error::InvalidCertificate(reason) => format!(
                 "the server's certificate is refused ({reason}): --tls-ca FILE names its authority (now {}), \
                  --tls-insecure accepts any",

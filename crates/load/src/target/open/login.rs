@@ -1,8 +1,10 @@
 //! Logging in to a server by the text protocol, and the replies of servers that want something else.
 
 use std::io::{self, ErrorKind};
+use std::time::Instant;
 
 use super::Socket;
+use super::tls::left_until;
 use crate::address::Login;
 
 /// The longest line of a server that is understood here.
@@ -11,19 +13,19 @@ const LINE_BYTES_MAX: usize = 512;
 const ALERT: [u8; 2] = [0x15, 3];
 
 /// Logs in, over a stream that blocks. A server without passwords would store the login as an item, so it is
-/// asked first.
+/// asked first. All of it takes until the deadline at most.
 ///
 /// # Errors
 /// Says what is wrong, and what to do.
-pub(super) fn log_in(socket: &mut Socket, login: &Login) -> Result<(), String> {
-    let reply = ask(socket, b"version\r\n").map_err(|error| no_reply(&error))?;
+pub(super) fn log_in(socket: &mut Socket, login: &Login, deadline: Instant) -> Result<(), String> {
+    let reply = ask(socket, b"version\r\n", deadline).map_err(|error| no_reply(&error))?;
     if reply.starts_with(b"VERSION ") {
         return Err("the server asks for no password: leave USER:PASSWORD@ out".to_owned());
     }
     refusal(&reply, true)?;
     let words = login.words();
     let request = format!("set login 0 0 {}\r\n{words}\r\n", words.len());
-    let reply = ask(socket, request.as_bytes()).map_err(|error| no_reply(&error))?;
+    let reply = ask(socket, request.as_bytes(), deadline).map_err(|error| no_reply(&error))?;
     match reply.as_slice() {
         b"STORED\r\n" => Ok(()),
         _ => Err(format!("the server refused the user '{}' or the password", login.user().escape_debug())),
@@ -48,7 +50,7 @@ pub(super) fn refusal(reply: &[u8], has_login: bool) -> Result<(), String> {
 }
 
 /// Sends a request and receives one line, or all until the connection ends.
-fn ask(socket: &mut Socket, request: &[u8]) -> io::Result<Vec<u8>> {
+fn ask(socket: &mut Socket, request: &[u8], deadline: Instant) -> io::Result<Vec<u8>> {
     let mut sent = 0;
     while sent < request.len() {
         sent += socket.send(&request[sent..])?;
@@ -56,6 +58,7 @@ fn ask(socket: &mut Socket, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut reply = Vec::new();
     let mut buffer = [0; LINE_BYTES_MAX];
     while !reply.contains(&b'\n') && !reply.starts_with(&ALERT) && reply.len() < LINE_BYTES_MAX {
+        socket.set_timeout(left_until(deadline)?)?;
         match socket.receive(&mut buffer)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             received => reply.extend_from_slice(&buffer[..received]),

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use login::{log_in, refusal};
 use tls::TlsStream;
@@ -16,7 +16,7 @@ use crate::address::{Address, Endpoint, Protocol};
 use crate::target::reply::escaped;
 
 /// Time that a server may take to accept.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for each step of a handshake or a login.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that it may take to say its version; that is for the report only.
@@ -133,9 +133,8 @@ fn connect(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
     let socket = connect_by(endpoint, address.protocol()).map_err(|error| failure(address, &error))?;
     match (socket, address.tls()) {
         (Socket::Tcp(stream), Some(client)) => {
-            let timed = stream.set_read_timeout(Some(LOGIN_TIMEOUT));
-            timed.map_err(|error| failure(address, &error))?;
-            let tls = TlsStream::open(stream, client).map_err(|reason| format!("{address}: {reason}"))?;
+            let tls = TlsStream::open(stream, client, LOGIN_TIMEOUT)
+                .map_err(|reason| format!("{address}: {reason}"))?;
             Ok(Socket::Tls(Box::new(tls)))
         }
         (socket, _) => Ok(socket),
@@ -145,8 +144,8 @@ fn connect(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
 /// Logs in, if the address has a login.
 fn enter(address: &Address, mut socket: Socket) -> Result<Socket, String> {
     if let Some(login) = address.login() {
-        socket.set_timeout(LOGIN_TIMEOUT).map_err(|error| failure(address, &error))?;
-        log_in(&mut socket, login).map_err(|reason| format!("{address}: {reason}"))?;
+        let deadline = Instant::now() + LOGIN_TIMEOUT;
+        log_in(&mut socket, login, deadline).map_err(|reason| format!("{address}: {reason}"))?;
     }
     Ok(socket)
 }
@@ -216,7 +215,11 @@ pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<S
             Ok(version_in(reply))
         }
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(failure(address, &error)),
-        Err(_) => Ok(None),
+        // A server that wants a certificate says so after the handshake.
+        Err(error) => match (address.tls(), tls::of_tls(&error)) {
+            (Some(client), Some(of_tls)) => Err(format!("{address}: {}", client.explain(of_tls))),
+            _ => Ok(None),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
 
@@ -15,16 +16,32 @@ pub(crate) struct TlsStream {
 }
 
 impl TlsStream {
-    /// Completes the handshake over a stream that blocks.
+    /// Completes the handshake over a stream that blocks, within `timeout` in all.
     ///
     /// # Errors
     /// Says why there is no session, and what to do.
-    pub fn open(mut stream: TcpStream, client: &TlsClient) -> Result<Self, String> {
-        let mut session = client.connection().map_err(|error| client.explain(&error))?;
-        while session.is_handshaking() {
-            session.complete_io(&mut stream).map_err(|error| explain(&error, client))?;
+    pub fn open(stream: TcpStream, client: &TlsClient, timeout: Duration) -> Result<Self, String> {
+        let session = client.connection().map_err(|error| client.explain(&error))?;
+        let mut made = Self { stream, session };
+        let deadline = Instant::now() + timeout;
+        made.shake_hands(deadline).map_err(|error| explain(&error, client))?;
+        Ok(made)
+    }
+
+    fn shake_hands(&mut self, deadline: Instant) -> io::Result<()> {
+        while self.session.is_handshaking() {
+            self.flush()?;
+            self.stream.set_read_timeout(Some(left_until(deadline)?))?;
+            if self.session.read_tls(&mut self.stream)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = self.session.process_new_packets() {
+                // The alert that tells the server why.
+                let _ = self.flush();
+                return Err(io::Error::new(ErrorKind::InvalidData, error));
+            }
         }
-        Ok(Self { stream, session })
+        self.flush().map(drop)
     }
 
     /// Receives what there is. The stream is read only when nothing decrypted is left.
@@ -66,9 +83,22 @@ impl TlsStream {
     }
 }
 
+/// Returns the time until a deadline.
+///
+/// # Errors
+/// `TimedOut`: it has passed.
+pub(super) fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Returns the error of TLS that an error of a stream stands for, if it does.
+pub(super) fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 fn explain(error: &io::Error, client: &TlsClient) -> String {
-    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match (of_tls, error.kind()) {
+    match (of_tls(error), error.kind()) {
         (Some(error), _) => client.explain(error),
         (None, ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             "the server did not answer the TLS handshake: write memcached:// or name its TLS port".to_owned()
