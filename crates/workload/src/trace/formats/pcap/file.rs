@@ -13,8 +13,10 @@ use super::packet::Link;
 use crate::trace::Failure;
 use crate::trace::formats::read_record;
 
-/// Memory for the file's bytes: a packet, or another block of the file, is shorter.
+/// Memory for the file's bytes at first: a packet is shorter.
 const BUFFER_BYTES: usize = 1 << 19;
+/// The most memory: a block with the secrets of TLS is long.
+const BUFFER_BYTES_MAX: usize = 1 << 24;
 const INTERFACES_MAX: usize = 1 << 10;
 /// The upper bits of the link layer tell checksums that were captured, too.
 const LINK_MASK: u32 = 0x03ff_ffff;
@@ -74,6 +76,7 @@ pub(super) struct Packet<'a> {
 
 pub(super) struct Packets {
     blocks: Box<dyn PcapReaderIterator>,
+    buffer_bytes: usize,
     /// The error of a read: `pcap-parser` only says that there was one.
     read_error: Rc<Cell<Option<io::Error>>>,
     name: String,
@@ -127,8 +130,16 @@ impl Packets {
             Box::new(LegacyPcapReader::new(BUFFER_BYTES, filling).map_err(none)?)
         };
         let interfaces = Vec::new();
-        let mut packets =
-            Self { blocks, read_error, name, interfaces, packets: 0, last_time_ms: 0, is_cut: false };
+        let mut packets = Self {
+            blocks,
+            buffer_bytes: BUFFER_BYTES,
+            read_error,
+            name,
+            interfaces,
+            packets: 0,
+            last_time_ms: 0,
+            is_cut: false,
+        };
         if magic != PCAPNG_MAGIC {
             packets.open()?;
         }
@@ -149,6 +160,7 @@ impl Packets {
 
     /// Hands the next packet to `take`. Returns whether there was one.
     pub fn advance(&mut self, mut take: impl FnMut(&Packet<'_>)) -> Result<bool, Failure> {
+        let mut is_long = false;
         loop {
             let before_bytes = self.blocks.data().len();
             let stopped = match self.blocks.next() {
@@ -161,14 +173,21 @@ impl Packets {
                         self.last_time_ms = time_ms;
                         return Ok(true);
                     }
+                    is_long = false;
                     continue;
                 }
                 Err(PcapError::Eof) => return Ok(false),
-                Err(PcapError::UnexpectedEof) => {
+                // The length of a block that is longer than the rest of the file is damaged.
+                Err(PcapError::UnexpectedEof) if !is_long => {
                     self.is_cut = true;
                     return Ok(false);
                 }
                 Err(PcapError::Incomplete(_)) => self.blocks.refill().is_err(),
+                Err(PcapError::BufferTooSmall) => {
+                    is_long = true;
+                    self.grow()?;
+                    self.blocks.refill().is_err()
+                }
                 Err(_) => true,
             };
             if let Some(error) = self.read_error.take() {
@@ -180,6 +199,16 @@ impl Packets {
                 return Err(self.failure(&format!("packet {number} or a block before it is damaged")));
             }
         }
+    }
+
+    /// Makes room for a longer block.
+    fn grow(&mut self) -> Result<(), Failure> {
+        self.buffer_bytes *= 2;
+        if self.buffer_bytes <= BUFFER_BYTES_MAX && self.blocks.grow(self.buffer_bytes) {
+            return Ok(());
+        }
+        let (number, mib) = (self.packets + 1, BUFFER_BYTES_MAX >> 20);
+        Err(self.failure(&format!("packet {number} or a block before it is longer than {mib} MiB")))
     }
 
     /// Returns whether it ends within a packet. A capture that was killed ends anywhere.

@@ -30,6 +30,24 @@ fn pcapng_files_give_the_same_requests() {
     }
 }
 
+/// Proves that a block of half a megabyte and more, such as the secrets of TLS, is passed over.
+#[test]
+fn long_blocks_are_passed_over() {
+    let capture = capture(Form::PLAIN);
+    let mut file = as_pcapng(&capture, 6);
+    for bytes in [600_000_u32, 5_000_000] {
+        let mut block = 0xa_u32.to_le_bytes().to_vec();
+        block.extend((bytes + 20).to_le_bytes());
+        block.extend(0x544c_534b_u32.to_le_bytes());
+        block.extend(bytes.to_le_bytes());
+        block.extend(vec![b'x'; bytes as usize]);
+        block.extend((bytes + 20).to_le_bytes());
+        // Behind the header of the section.
+        file.splice(28..28, block);
+    }
+    assert_eq!(read(file), read(capture));
+}
+
 fn failure(file: &[u8]) -> String {
     let bytes = Box::new(std::io::Cursor::new(file.to_vec()));
     let mut reader = match Pcap::new(bytes, "x".to_owned(), SERVER_PORT) {
