@@ -151,6 +151,8 @@ def test_snapshots_and_recordings_stay_in_their_directory(server, admin, files):
     assert admin.post("/control", {"action": "snapshot", "name": "monday"}, session)[0] == 202
     until(lambda: any("monday: done" in text for _, text, _ in admin.events()), "the snapshot")
     assert list((files / "files" / "monday").iterdir())
+    status, _, body = admin.post("/control", {"action": "snapshot", "name": "monday"}, session)
+    assert status == 409 and b"choose another name" in body
     record = {"action": "record", "name": "today.rec", "fraction": "1", "seconds": 60}
     assert admin.post("/control", record, session)[0] == 200
     until(lambda: admin.json("/state")["recording"], "the recording")
@@ -182,7 +184,7 @@ def test_users_do_not_fill_a_file_system(start, files):
         ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        pytest.skip("cannot mount a tmpfs")
+        pytest.skip("skipped: a tmpfs cannot be mounted")
     try:
         options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", folder)
         admin = Admin(serving(start, *options, "-Y", files / "users"))

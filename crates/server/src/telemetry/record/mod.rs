@@ -84,6 +84,8 @@ struct Running {
     fraction: Fraction,
     before: Seen,
     thread: Option<JoinHandle<()>>,
+    /// Most bytes of the file.
+    bytes_max: u64,
 }
 
 /// A recording that has ended.
@@ -188,7 +190,9 @@ impl Recorder {
             let _ = std::fs::remove_file(path);
             format!("{}: {error}", path.display())
         })?;
-        *state = State::Running(Running { path: path.into(), fraction, before, thread: Some(thread) });
+        let bytes_max = options.bytes_max.unwrap_or_default().0 as u64;
+        *state =
+            State::Running(Running { path: path.into(), fraction, before, thread: Some(thread), bytes_max });
         let mut text = format!(
             "recording {fraction} of all keys to {}; it takes {} at most\n",
             path.display(),
@@ -203,6 +207,14 @@ impl Recorder {
             );
         }
         Ok(text)
+    }
+
+    /// Returns the bytes that a recording may still write.
+    pub fn bytes_to_come(&self) -> u64 {
+        match &*self.lock() {
+            State::Running(running) => running.bytes_max.saturating_sub(self.progress.now().1),
+            _ => 0,
+        }
     }
 
     /// Ends the recording that there is, and says what became of it.

@@ -105,7 +105,7 @@ impl Console {
             Stage::Ended(Err(text)) => (text.as_str(), Reply::text("409 Conflict", text.clone())),
         };
         limited!(INFO, "console action", action = %what, outcome = %outcome);
-        self.note_control(format!("{what}: {outcome}"));
+        self.note_control(&what, outcome);
         Some((token, reply))
     }
 
@@ -263,9 +263,9 @@ impl Console {
         }
     }
 
-    fn note_control(&mut self, text: String) {
+    fn note_control(&mut self, what: &str, outcome: &str) {
         if let Some((_, clock)) = self.state.running() {
-            self.feed.note_control(text, seconds(clock.now_ms()));
+            self.feed.note_control(what, outcome, seconds(clock.now_ms()));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Actions that are executed: one copy and one other at a time, each on a thread of its own, because it may
 //! wait for a worker or copy the cache.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use micanite_control::Request as Order;
@@ -19,7 +19,9 @@ pub(super) struct Work {
     news: (Sender<News>, Receiver<News>),
     waker: Arc<(Waker, AtomicBool)>,
     /// A copy is made; another action is executed.
-    busy: [Arc<AtomicBool>; 2],
+    busy: Arc<[AtomicBool; 2]>,
+    /// Held while it is found out whether a file has room, until what it may take counts.
+    room: Arc<Mutex<()>>,
     /// The thread of the last action that is no copy.
     thread: Option<JoinHandle<()>>,
 }
@@ -41,7 +43,13 @@ pub(super) enum Stage {
 
 impl Work {
     pub fn new(waker: &Arc<(Waker, AtomicBool)>) -> Self {
-        Self { news: channel(), waker: Arc::clone(waker), busy: Default::default(), thread: None }
+        Self {
+            news: channel(),
+            waker: Arc::clone(waker),
+            busy: Arc::default(),
+            room: Arc::default(),
+            thread: None,
+        }
     }
 
     /// Returns the next news.
@@ -58,24 +66,28 @@ impl Work {
         executor: Executor,
     ) -> Option<std::io::Result<()>> {
         let is_copy = matches!(order, Order::Snapshot { .. });
-        let busy = Arc::clone(&self.busy[usize::from(is_copy)]);
-        if busy.swap(true, Ordering::AcqRel) {
+        if self.busy[usize::from(is_copy)].swap(true, Ordering::AcqRel) {
             return None;
         }
-        let (sender, waker, freed) = (self.news.0.clone(), Arc::clone(&self.waker), Arc::clone(&busy));
+        let (busy, room) = (Arc::clone(&self.busy), Arc::clone(&self.room));
+        let (sender, waker) = (self.news.0.clone(), Arc::clone(&self.waker));
         let run = move || {
             let send = |token, stage| {
                 // The receiver may have ended.
                 let _ = sender.send(News { token, what: what.clone(), stage });
                 waker.0.wake();
             };
-            let refusal = refusal(&order, &executor);
+            let held = room.lock().unwrap_or_else(PoisonError::into_inner);
+            let copies = !is_copy && busy[1].load(Ordering::Acquire);
+            let refusal = refusal(&order, &executor, copies);
             let is_begun = is_copy && refusal.is_ok();
             if is_begun {
+                // A copy counts from here on, and takes long.
+                drop(held);
                 send(token, Stage::Begun);
             }
             let answer = refusal.and_then(|()| executor.execute(&order));
-            freed.store(false, Ordering::Release);
+            busy[usize::from(is_copy)].store(false, Ordering::Release);
             send(if is_begun { 0 } else { token }, Stage::Ended(answer));
         };
         let started = Builder::new().name("console".into()).spawn(run);
@@ -86,7 +98,7 @@ impl Work {
                 Ok(())
             }
             Err(error) => {
-                busy.store(false, Ordering::Release);
+                self.busy[usize::from(is_copy)].store(false, Ordering::Release);
                 Err(error)
             }
         })
@@ -99,12 +111,15 @@ impl Work {
     }
 }
 
-/// Returns why an order is not executed now, if it is not.
-fn refusal(order: &Order, executor: &Executor) -> Result<(), String> {
+/// Returns why an order is not executed now, if it is not. `copies`: a snapshot is being made.
+fn refusal(order: &Order, executor: &Executor, copies: bool) -> Result<(), String> {
     if executor.server.shared.ending() != Ending::Not {
         return Err("the server is ending".into());
     }
-    room::check(order, &executor.server.settings)
+    let settings = &executor.server.settings;
+    let of_copy_bytes = if copies { settings.memory_bytes as u64 } else { 0 };
+    let to_come_bytes = executor.server.shared.recorder.bytes_to_come() + of_copy_bytes;
+    room::check(order, settings, to_come_bytes)
 }
 
 #[cfg(test)]

@@ -58,7 +58,14 @@ pub(super) struct Events {
 impl Events {
     /// Adds what happened once.
     pub fn add(&mut self, kind: Kind, now_s: u32, text: impl Into<String>) {
-        self.push(kind, now_s, cut(text.into().replace(char::is_control, "?")), 1);
+        self.push(kind, now_s, shortened(&text.into(), CONSOLE_EVENT_BYTES_MAX), 1);
+    }
+
+    /// Adds an action of a user and its outcome, which a long action does not push out.
+    pub fn add_outcome(&mut self, now_s: u32, what: &str, outcome: &str) {
+        let outcome = shortened(outcome, CONSOLE_EVENT_BYTES_MAX / 2);
+        let what = shortened(what, CONSOLE_EVENT_BYTES_MAX - outcome.len() - 2);
+        self.push(Kind::Control, now_s, format!("{what}: {outcome}"), 1);
     }
 
     /// Adds a refusal that happened `count` times; the same within [`TOGETHER_S`] is one event. The detail,
@@ -69,7 +76,7 @@ impl Events {
             let is_recent = now_s < event.first_s.saturating_add(TOGETHER_S);
             event.kind == kind && event.text.starts_with(what) && is_recent
         };
-        let text = cut(format!("{what}{detail}"));
+        let text = shortened(&format!("{what}{detail}"), CONSOLE_EVENT_BYTES_MAX);
         let Some(event) = self.events.iter_mut().rev().find(is_same) else {
             return self.push(kind, now_s, text, count);
         };
@@ -104,9 +111,11 @@ impl Events {
     }
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > CONSOLE_EVENT_BYTES_MAX {
-        let end = (0..=CONSOLE_EVENT_BYTES_MAX - 3).rev().find(|at| text.is_char_boundary(*at));
+/// Returns a text of at most so many bytes, without control characters.
+fn shortened(text: &str, bytes_max: usize) -> String {
+    let mut text = text.replace(char::is_control, "?");
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max - 3).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or(0));
         text.push('…');
     }
@@ -160,6 +169,20 @@ mod tests {
         assert_eq!(count(Kind::Start), 1);
         assert_eq!(count(Kind::Refusal) + count(Kind::Control), CONSOLE_EVENTS_MAX - 1);
         assert!(count(Kind::Control) >= CONSOLE_EVENTS_MAX / 2 - 1);
+    }
+
+    #[test]
+    fn a_long_action_keeps_its_outcome() {
+        let mut events = Events::default();
+        let what = format!("ada: invalidate {}", "ä".repeat(300));
+        events.add_outcome(5, &what, "no namespace\nof this name");
+        events.add_outcome(5, "ada: mode crew", &"é".repeat(300));
+        let texts: Vec<_> = events.since(0).iter().map(|event| event.text.clone()).collect();
+        assert!(
+            texts[0].starts_with("ada: invalidate ä") && texts[0].ends_with("…: no namespace?of this name")
+        );
+        assert!(texts[1].starts_with("ada: mode crew: é") && texts[1].ends_with('…'));
+        assert!(texts.iter().all(|text| text.len() <= CONSOLE_EVENT_BYTES_MAX));
     }
 
     #[test]

@@ -81,8 +81,8 @@ impl Feed {
     }
 
     /// Notes what a user has asked for, and what came of it.
-    pub fn note_control(&mut self, text: String, now_s: u32) {
-        self.events.add(Kind::Control, now_s, text);
+    pub fn note_control(&mut self, what: &str, outcome: &str, now_s: u32) {
+        self.events.add_outcome(now_s, what, outcome);
     }
 
     pub fn note_login(&mut self, text: &str, now_s: u32) {

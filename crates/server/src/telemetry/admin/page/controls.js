@@ -44,7 +44,8 @@ export class Controls {
       const text = (await reply.text()).trim();
       if (reply.status === 401 && this.token) this.enter({ user: null });
       if (!reply.ok) throw new Error(text || reply.statusText);
-      this.said.textContent = path === "control" ? `Done. ${text}` : "";
+      const begun = reply.status === 202;
+      this.said.textContent = path !== "control" ? "" : begun ? text : `Done. ${text}`;
       return text;
     } catch (error) {
       this.said.className = "outcome bad";
