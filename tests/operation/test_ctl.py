@@ -44,6 +44,14 @@ def test_mode_of_all_partitions_and_of_one(server):
     ]
 
 
+def test_partitions_that_do_not_exist_are_refused(server):
+    before = server.routes()
+    for partition in (len(before), 2**64 - 1):
+        refused = server.ctl("mode", "erew", "--partition", partition)
+        assert refused.returncode == 1 and refused.stderr and not refused.stdout, refused
+    assert server.routes() == before
+
+
 def test_move(server, key):
     done(server.ctl("mode", "erew"))
     with server.connect() as connection:

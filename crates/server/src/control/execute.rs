@@ -81,8 +81,7 @@ impl Executor {
     }
 
     fn mode(&self, access: Access, partition: Option<usize>) -> Answer {
-        let all = 0..self.partitions();
-        let which = partition.map_or(all.start..=all.end.saturating_sub(1), |one| one..=one);
+        let which = partition.map_or(0..=self.partitions() - 1, |one| one..=one);
         let (mut follows, mut modes) = (Vec::new(), Vec::new());
         for partition in which {
             let (before, follow) = self.change(partition, |before| Route { access, ..before })?;
