@@ -45,12 +45,13 @@ impl Write for Line {
             LOST.fetch_add(1, Ordering::Relaxed);
             return Ok(line.len());
         }
-        let most = line.len().min(LINE_BYTES_MAX);
-        let mut cut = line[..most].to_vec();
-        if most < line.len() {
-            cut[most - 1] = b'\n';
+        match line.get(..LINE_BYTES_MAX - 1) {
+            Some(beginning) if line.len() > LINE_BYTES_MAX => {
+                to.write_all(beginning)?;
+                to.write_all(b"\n")?;
+            }
+            _ => to.write_all(line)?,
         }
-        to.write_all(&cut)?;
         Ok(line.len())
     }
 
