@@ -183,6 +183,6 @@ def test_nobody_waits_for_a_reader_of_the_log():
 
 
 def is_open(port):
-    """Whether something listens there."""
+    """Returns whether something listens there."""
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0

@@ -41,7 +41,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 pub struct Resizing {
     /// Memory of the image until now.
     pub from_bytes: usize,
-    /// Its memory afterwards: so much space is needed beside it until then.
+    /// Memory of the image afterwards: so much space is needed beside it until then.
     pub to_bytes: usize,
     /// Part that is done.
     pub percent: u64,

@@ -1,4 +1,4 @@
-//! What `ctl` lists of a server, as text and as one JSON object.
+//! Lists of `ctl`, as text and as one JSON object.
 
 use std::fmt::Write;
 

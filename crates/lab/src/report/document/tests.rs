@@ -101,7 +101,7 @@ fn a_system_has_one_colour_in_all_figures() {
                     let systems = chart.series.iter().map(|series| colour_of_system(&series.name));
                     let systems: Vec<_> = systems.collect();
                     for without in 0..chart.series.len() {
-                        // Of two bars of one system the second has another colour while the first is there.
+                        // The second of two bars of one system has another colour while the first is there.
                         let is_only =
                             |at: &usize| systems.iter().filter(|of| **of == systems[*at]).count() == 1;
                         if (0..systems.len()).filter(|at| systems[*at].is_some()).all(|at| is_only(&at)) {
