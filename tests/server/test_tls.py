@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import signal
 import socket
 import ssl
@@ -107,6 +108,8 @@ def test_clients_without_a_good_certificate_stay_out(start, authority, tmp_path,
         stranger = Authority(tmp_path)
         refuses(server.address, authority.context(stranger.client, version))
         until(lambda: connection.stats()["ssl_handshake_errors"] == "2", "both to be counted")
+        until(lambda: server.stderr().count(" INFO TLS handshake failed ") == 2, "both to be logged")
+        assert re.search(r" peer=\[?[0-9a-f.:]+\]?:\d+ reason=.*certificate", server.stderr())
         settings = connection.stats("settings")
         assert (settings["ssl_enabled"], settings["ssl_verify_mode"]) == ("yes", "3")
 

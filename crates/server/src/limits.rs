@@ -250,6 +250,8 @@ pub const CONSOLE_EVENTS_MAX: usize = 128;
 pub const CONSOLE_EVENT_BYTES_MAX: usize = 160;
 /// Events that one place in the code logs in a minute, where a client can provoke them.
 pub const LOG_LINES_PER_MINUTE: u32 = 60;
+/// Bytes of a client's user name in the log.
+pub const LOGGED_USER_BYTES_MAX: usize = 64;
 /// Logins to the console at the same time; one more ends the oldest.
 pub const CONSOLE_SESSIONS_MAX: usize = 16;
 /// A login ends so long after its last request that needs it.

@@ -37,6 +37,14 @@ impl<S: ByteStream> Transport<S> {
             Self::Tls(tls) => Some(tls.phase()),
         }
     }
+
+    /// Returns how the peer violated TLS.
+    pub fn tls_violation(&self) -> Option<&rustls::Error> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => tls.violation(),
+        }
+    }
 }
 
 impl<S: ByteStream> ByteStream for Transport<S> {

@@ -21,6 +21,8 @@ pub struct Tls<S: ByteStream> {
     stream: S,
     connection: ServerConnection,
     input: Input,
+    /// The violation of the protocol, if there was one.
+    violation: Option<rustls::Error>,
     /// Decrypted bytes that were not read yet.
     plaintext_bytes: usize,
 }
@@ -57,7 +59,7 @@ impl<S: ByteStream> Tls<S> {
     pub fn new(stream: S, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(TLS_OUTPUT_BYTES_MAX));
-        Ok(Self { stream, connection, input: Input::Open, plaintext_bytes: 0 })
+        Ok(Self { stream, connection, input: Input::Open, violation: None, plaintext_bytes: 0 })
     }
 
     /// Returns the stream below.
@@ -76,6 +78,11 @@ impl<S: ByteStream> Tls<S> {
             Input::Failed(ErrorKind::InvalidData) => TlsPhase::Failed,
             _ => TlsPhase::Open { resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed) },
         }
+    }
+
+    /// Returns how the peer violated the protocol.
+    pub fn violation(&self) -> Option<&rustls::Error> {
+        self.violation.as_ref()
     }
 
     /// Tells the peer that no more output follows, as far as the peer accepts it.
@@ -121,7 +128,10 @@ impl<S: ByteStream> Tls<S> {
                     self.input = Input::Ended;
                 }
             }
-            Err(_) => self.input = Input::Failed(ErrorKind::InvalidData),
+            Err(violation) => {
+                self.input = Input::Failed(ErrorKind::InvalidData);
+                self.violation = Some(violation);
+            }
         }
         // Sends steps of the handshake, or the alert that names the error. The rest is held.
         if self.connection.wants_write()

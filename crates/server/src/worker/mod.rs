@@ -340,7 +340,9 @@ impl<P: Streams> Worker<P> {
                 self.reserve_for_waiting();
             }
             tls::count_failure(slot.connection.stream(), self.counters());
-            self.note_departure(token, "normal");
+            if let Some(peer) = self.note_departure(token, "normal") {
+                tls::log_failure(slot.connection.stream(), token, peer);
+            }
             slot.connection.release(&mut self.buffers);
             self.counters().connections_closed.add(1);
         }

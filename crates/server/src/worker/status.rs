@@ -56,14 +56,14 @@ impl<P: Streams> Worker<P> {
         limited!(DEBUG, "connection opened", worker, connection = %token, peer = %peer);
     }
 
-    /// Notes that a connection has gone, if it was still there.
-    pub(super) fn note_departure(&self, token: Token, reason: &'static str) {
+    /// Notes that a connection has gone. Returns its peer, if it was still there.
+    pub(super) fn note_departure(&self, token: Token, reason: &'static str) -> Option<Peer> {
         let table = &self.server.shared.connection_table;
-        if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
-            self.server.shared.watch.disconnected(peer, reason, descriptor);
-            let worker = self.number;
-            limited!(DEBUG, "connection closed", worker, connection = %token, peer = %peer, reason);
-        }
+        let (descriptor, peer) = table.remove(self.number, token.place())?;
+        self.server.shared.watch.disconnected(peer, reason, descriptor);
+        let worker = self.number;
+        limited!(DEBUG, "connection closed", worker, connection = %token, peer = %peer, reason);
+        Some(peer)
     }
 
     /// Notes the turn of a connection.

@@ -7,8 +7,10 @@ use micanite_net::tls::{ServerConfig, Tls, TlsPhase};
 use micanite_net::{ByteStream, Streams, Transport};
 
 use super::Worker;
-use super::slots::Slot;
+use super::slots::{Slot, Token};
 use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
+use crate::telemetry::log::limited;
+use crate::telemetry::peer::Peer;
 use crate::telemetry::stats::Counters;
 
 /// Returns a transport over a stream, with TLS if it is configured.
@@ -29,6 +31,15 @@ pub(super) fn transport<S: ByteStream>(
 pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
     if let Some(TlsPhase::Open { resumed: false }) = stream.tls_phase() {
         counters.ssl_new_sessions.add(1);
+    }
+}
+
+/// Logs the reason of a handshake that the peer has violated. One that is only given up is left out: checks of
+/// a load balancer do that.
+pub(super) fn log_failure<S: ByteStream>(stream: &Transport<S>, token: Token, peer: Peer) {
+    let reason = stream.tls_violation().filter(|_| stream.tls_phase() == Some(TlsPhase::Handshake));
+    if let Some(reason) = reason {
+        limited!(INFO, "TLS handshake failed", connection = %token, peer = %peer, reason = %reason);
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::configuration::AuthSettings;
+use crate::limits::LOGGED_USER_BYTES_MAX;
 use crate::telemetry::log::limited;
 pub use attempts::Attempts;
 pub use users::Users;
@@ -91,6 +92,9 @@ impl Auth {
         let users = Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner));
         let right = users.know(user, password);
         let Some(source) = source else {
+            if !right {
+                log_refusal(user, "unix");
+            }
             return if right { Verdict::Welcome } else { Verdict::Wrong };
         };
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,6 +106,7 @@ impl Auth {
         }
         let is_limited = attempts.note_failure(source, now_s);
         drop(attempts);
+        log_refusal(user, source);
         if is_limited {
             limited!(
                 WARN,
@@ -111,4 +116,10 @@ impl Auth {
         }
         Verdict::Wrong
     }
+}
+
+/// Logs a user whose login was refused, as it was sent.
+fn log_refusal(user: &[u8], peer: impl std::fmt::Display) {
+    let user = String::from_utf8_lossy(&user[..user.len().min(LOGGED_USER_BYTES_MAX)]);
+    limited!(WARN, "login refused: user or password is wrong", user = %user, peer = %peer);
 }

@@ -219,7 +219,6 @@ impl Console {
             Verdict::Welcome => {}
             // The same answer, whatever it was.
             Verdict::Wrong | Verdict::Limited => {
-                limited!(WARN, "console login refused", peer = %peer);
                 self.feed.note_refused_login(&peer, now_s);
                 let text = "user or password is wrong, or there were too many wrong ones from this address";
                 return Err(Reply::text(UNAUTHORIZED, text));
