@@ -12,7 +12,11 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::output::LINE_BYTES_MAX;
 use super::{IS_JSON, START};
+
+/// Letters of a message whose object is too long. A letter takes six bytes at most as JSON.
+const SHORT_LETTERS_MAX: usize = LINE_BYTES_MAX / 8;
 
 /// Writes an event as a line.
 #[derive(Debug)]
@@ -51,7 +55,13 @@ where
         let priority = if self.is_journal { priority(level) } else { "" };
         writer.write_str(priority)?;
         if IS_JSON.load(Ordering::Relaxed) {
-            return self.json.format_event(context, writer, event);
+            let mut line = String::new();
+            self.json.format_event(context, Writer::new(&mut line), event)?;
+            let may_be_long = event.metadata().target() == START;
+            return match may_be_long || priority.len() + line.len() <= LINE_BYTES_MAX {
+                true => writer.write_str(&line),
+                false => write_short_json(&mut writer, event),
+            };
         }
         let mut fields = Fields::default();
         event.record(&mut fields);
@@ -64,6 +74,17 @@ where
         SystemTime.format_time(&mut writer)?;
         writeln!(writer, " {level:>5} {}{}", fields.message, fields.others)
     }
+}
+
+/// Writes an object that has only the beginning of the message: a line is cut at a length, and would not end.
+fn write_short_json(writer: &mut Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    let (mut fields, mut time) = (Fields::default(), String::new());
+    event.record(&mut fields);
+    SystemTime.format_time(&mut Writer::new(&mut time))?;
+    let message: String = fields.raw.chars().take(SHORT_LETTERS_MAX).collect();
+    let level = event.metadata().level().as_str();
+    let object = serde_json::json!({ "timestamp": time, "level": level, "message": message, "cut": true });
+    writeln!(writer, "{object}")
 }
 
 /// Returns the prefix that gives a line of the journal its priority, see sd-daemon(3).
@@ -154,6 +175,45 @@ mod tests {
         fields.take("empty", String::new());
         assert_eq!(fields.message, r"it's\n<3>forged\u{1b}[2J");
         assert_eq!(fields.others, r#" user="a\r b=\"c\"\u{2028}\u{202e}" peer=127.0.0.1:5 empty="""#);
+    }
+
+    /// An object that is longer than a line has the beginning of its message, and ends.
+    #[test]
+    fn a_long_object_is_shortened() {
+        use tracing_subscriber::layer::SubscriberExt;
+        let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let writer = std::sync::Arc::clone(&lines);
+        let layer = tracing_subscriber::fmt::Layer::default()
+            .event_format(Form::of_standard_error())
+            .with_writer(move || Lines(std::sync::Arc::clone(&writer)))
+            .with_ansi(false);
+        let subscriber = tracing_subscriber::registry().with(layer);
+        let is_json = IS_JSON.swap(true, Ordering::Relaxed);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!("{}", "\u{1}".repeat(5_000));
+            tracing::warn!(field = "x".repeat(5_000), "short");
+        });
+        IS_JSON.store(is_json, Ordering::Relaxed);
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        for (line, message) in text.lines().zip(["\u{1}".repeat(SHORT_LETTERS_MAX), "short".into()]) {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(line.len() < LINE_BYTES_MAX && object["cut"] == true && object["level"] == "WARN");
+            assert_eq!(object["message"], message);
+        }
+        assert_eq!(text.lines().count(), 2);
+    }
+
+    struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 
     /// The variable counts only if it names this very stream.

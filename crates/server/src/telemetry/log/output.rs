@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::START;
 
 /// Bytes that a pipe which is ready for writing takes at once (PIPE_BUF).
-const LINE_BYTES_MAX: usize = 4096;
+pub(super) const LINE_BYTES_MAX: usize = 4096;
 
 static LOST: AtomicU64 = AtomicU64::new(0);
 
