@@ -108,7 +108,8 @@ def test_one_worker_has_nothing_to_route(start, key):
         assert "one worker" in refused(server.ctl(*words))
     with server.connect() as connection:
         connection.set(b"ns:" + key, b"x")
-        assert done(server.ctl("invalidate", "ns")) == "namespace ns: all items discarded\n"
+        said = "namespace ns: all items discarded; namespaces whose memory is being freed: 0 -> 1\n"
+        assert done(server.ctl("invalidate", "ns")) == said
         assert connection.get(b"ns:" + key) is None
 
 

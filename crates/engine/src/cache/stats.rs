@@ -50,6 +50,8 @@ pub struct Stats {
     pub data_bytes: u64,
     /// Level: bytes that deleted and expired items still hold.
     pub early_bytes: u64,
+    /// Level: invalidated namespaces of which not all items have been removed, in the partition with most.
+    pub namespaces_invalid: u64,
     /// Level: the longest time, in seconds, that an item remained after its expiry, as seen by the
     /// sweep in its last round.
     pub expiry_lag_s: u64,
@@ -93,6 +95,9 @@ impl Stats {
         self.early_bytes += p.get(Field::UnitsLeftEarly) * 8;
         self.out_of_memory += p.get(Field::OutOfMemory);
         self.compacted_bytes += p.compaction.moved_units() * 8;
+        if p.get(Field::Namespaces) != 0 {
+            self.namespaces_invalid = self.namespaces_invalid.max(p.invalid_namespaces());
+        }
         let lag = p.get(Field::ExpiryLag).max(p.get(Field::ExpiryLagLast));
         self.expiry_lag_s = self.expiry_lag_s.max(lag);
     }

@@ -11,13 +11,13 @@ use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Partition, Place};
 use crate::region::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
-use crate::region::{Field, Word};
+use crate::region::{Field, LogField, Word};
 
 /// Hash word of a record that is being replaced.
 pub(crate) const IN_CHANGE: u64 = 2;
 
 /// Rounds of the sweep after which nothing of a namespace is left.
-pub(crate) const SWEEP_ROUNDS: u64 = 2;
+const SWEEP_ROUNDS: u64 = 2;
 
 /// The error that no record is free: all invalid namespaces are still being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,23 @@ impl Partition {
     pub fn has_invalid_namespaces(&self) -> bool {
         let name = |record| self.record_word(record, 0).load(Ordering::Relaxed);
         (0..NAMESPACES_MAX).any(|record| !matches!(name(record), 0 | IN_CHANGE))
+    }
+
+    /// Returns how many records are of namespaces whose items have not all been removed.
+    pub fn invalid_namespaces(&self) -> u64 {
+        (0..NAMESPACES_MAX).filter(|record| !self.is_free_record(*record)).count() as u64
+    }
+
+    /// Returns whether a record is empty, or nothing can be left of the items that it invalidates.
+    pub(crate) fn is_free_record(&self, record: usize) -> bool {
+        let word = |word| self.record_word(record, word).load(Ordering::Relaxed);
+        if word(0) == 0 {
+            return true;
+        }
+        let swept = self.get(Field::SweepRounds) >= word(3) + SWEEP_ROUNDS;
+        let head = |which| self.log(which).get(LogField::Head);
+        let passed = || head(LogKind::Small) >= word(1) && head(LogKind::Main) >= word(2);
+        swept || !self.is_store() && passed()
     }
 
     pub(crate) fn name_hash(&self, name: &[u8]) -> u64 {

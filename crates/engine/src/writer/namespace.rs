@@ -4,7 +4,7 @@ use micanite_memory::sync::{Ordering, fence};
 
 use crate::log::LogKind;
 use crate::partition::Partition;
-use crate::partition::namespace::{IN_CHANGE, SWEEP_ROUNDS, TooManyNamespaces};
+use crate::partition::namespace::{IN_CHANGE, TooManyNamespaces};
 use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
 
@@ -27,7 +27,7 @@ impl Writer<'_> {
         let hash = p.name_hash(name);
         let record = Partition::probe(hash)
             .find(|record| p.record_word(*record, 0).load(Ordering::Relaxed) == hash)
-            .or_else(|| Partition::probe(hash).find(|record| self.is_free(*record)))
+            .or_else(|| Partition::probe(hash).find(|record| p.is_free_record(*record)))
             .ok_or(TooManyNamespaces)?;
         self.void_chunks();
         let set = |word, value| p.record_word(record, word).store(value, Ordering::Release);
@@ -46,18 +46,5 @@ impl Writer<'_> {
         p.set(Field::Namespaces, 1);
         p.expect_sweep_work();
         Ok(())
-    }
-
-    /// Returns whether a record is empty, or nothing can be left of the items that it invalidates.
-    fn is_free(&self, record: usize) -> bool {
-        let p = self.partition;
-        let word = |word| p.record_word(record, word).load(Ordering::Relaxed);
-        if word(0) == 0 {
-            return true;
-        }
-        let swept = p.get(Field::SweepRounds) >= word(3) + SWEEP_ROUNDS;
-        let head = |which| p.log(which).get(LogField::Head);
-        let passed = || head(LogKind::Small) >= word(1) && head(LogKind::Main) >= word(2);
-        swept || !p.is_store() && passed()
     }
 }

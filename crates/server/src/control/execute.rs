@@ -84,7 +84,13 @@ impl Executor {
         let which = partition.map_or(0..=self.partitions() - 1, |one| one..=one);
         let (mut follows, mut modes) = (Vec::new(), Vec::new());
         for partition in which {
-            let (before, follow) = self.change(partition, |before| Route { access, ..before })?;
+            let changed = self.change(partition, |before| Route { access, ..before });
+            let (before, follow) = changed.map_err(|error| match modes.len() {
+                0 => error,
+                done => {
+                    format!("partition {partition}: {error}; the {done} before it are {} now", access.name())
+                }
+            })?;
             modes.push(before.access);
             follows.extend((follow != Follow::Nothing).then_some((partition, follow)));
         }
@@ -116,12 +122,17 @@ impl Executor {
             return Err(format!("a name has at most {KEY_BYTES_MAX} bytes"));
         }
         let (answer, answered) = channel();
+        let being_freed = || self.server.shared.cache.stats().namespaces_invalid;
+        let before = being_freed();
         let post = Post::Invalidate { name: name.as_bytes().into(), answer };
         let ending = "the server is ending";
         self.worker.send(post).map_err(|_| ending)?;
         self.server.shared.wakers[0].wake();
         match answered.recv_timeout(WORKER_TIMEOUT) {
-            Ok(Ok(())) => Ok(format!("namespace {name}: all items discarded\n")),
+            Ok(Ok(())) => Ok(format!(
+                "namespace {name}: all items discarded; namespaces whose memory is being freed: {before} -> {}\n",
+                being_freed()
+            )),
             Ok(Err(too_many)) => Err(too_many.to_string()),
             Err(_) => Err("the worker does not answer".into()),
         }
