@@ -195,7 +195,7 @@ tarball:
 	@RUSTFLAGS='$(RUSTFLAGS) $(STATIC_FLAGS)' cargo build --release --package micanite \
 	  --target $(STATIC_TARGET) --target-dir $(TARGET_DIR)/static
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
-	@rm -f $(TARGET_DIR)/package/*.tar.gz
+	@rm -f $(TARGET_DIR)/package/*.tar.gz $(TARGET_DIR)/package/SHA256SUMS
 	@packaging/build-tarball $(STATIC_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
 # Packages as users get them: the tarball in an empty root, the steps of the Dockerfile, crates alone.
@@ -214,7 +214,7 @@ install-c: ## build the library for C, and install it with its header and its fi
 
 # The Debian package, in target/package.
 deb: build
-	@rm -f $(TARGET_DIR)/package/*.deb
+	@rm -f $(TARGET_DIR)/package/*.deb $(TARGET_DIR)/package/SHA256SUMS
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@packaging/debian/build $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
