@@ -3,10 +3,11 @@
     .venv/bin/python tests/operation/console/cost.py [--rounds N] [--seconds S] [--program FILE]
 
 Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns under
-one load: 50 connections to one worker, one GET or SET in flight each. The figure is requests per second of
-CPU time of the whole server, admin thread included: the browser and the load share the machine. Prints the
-ratio open/closed of each pair of rounds. Exit status 0: the median costs less than 1 %; 1: more.
-Nothing else may run on the machine.
+one load: 50 connections to one worker, one GET or SET in flight each. The server has the first CPU for itself.
+The load has a real-time priority on the last one, and the browser has what is left there: it would be on
+another machine. The figure is requests per second of CPU time of the whole server, admin thread included.
+Prints the ratio open/closed of each pair of rounds. Exit status 0: the median costs less than 1 %; 1: more.
+Nothing else may run on the machine, which needs two CPUs and root.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 PROJECT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(PROJECT / "tests"))
 
@@ -29,6 +31,12 @@ def cpu_ns(pid):
     """Returns the CPU time of all threads that the process has."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
+
+
+def pin(pid, cpu):
+    """Pins all threads of a process."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), {cpu})
 
 
 def rate(server, seconds):
@@ -72,9 +80,15 @@ def main():
     os.environ["MICANITE_BIN"] = options.program
     from harness.server import Server
 
+    # What starts from here on inherits it.
+    os.sched_setaffinity(0, {LAST})
     server = Server("-t", 1, "-m", "256", "--admin", "-1")
-    words = ["load", f"memcached://127.0.0.1:{server.port}", "-c", "50", "-d", "1h"]
-    load = subprocess.Popen([options.program, *words], stdout=subprocess.DEVNULL)
+    pin(server.pid, FIRST)
+    words = ["load", f"memcached://127.0.0.1:{server.port}", "-c", "50", "-d", "1h", "--cpu", LAST]
+    load = subprocess.Popen(
+        ["chrt", "-r", "1", options.program, *map(str, words)], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         # The items are stored first.
         while int(server.stats()["cmd_get"]) == 0:
