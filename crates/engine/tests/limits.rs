@@ -248,6 +248,69 @@ fn a_lower_limit_evicts_the_oldest_and_gives_memory_back() {
     assert!(directory.disk_bytes() > 15 * MIB as u64);
 }
 
+/// Calls upkeep until nothing is left to do for the limit.
+fn settle_wholly(run: &mut Run) {
+    for _ in 0..ROUNDS_MAX {
+        run.worker.maintain(NOW_S);
+        if !run.cache.is_following_limit() {
+            return;
+        }
+    }
+    panic!("the limit is not followed");
+}
+
+/// A full cache uses the space of a higher limit: new items come beside the old ones.
+#[test]
+fn a_higher_limit_is_used_before_anything_is_evicted() {
+    for eviction in [Eviction::S3Fifo, Eviction::Fifo] {
+        let mut run = Run::new(&Config { eviction, ..config(Semantics::Cache, None) }, 1);
+        (0..12_000u64).for_each(|key| run.set(key, 1000));
+        let full = run.cache.stats();
+        assert!(full.evicted_log > 3_000);
+        run.cache.set_memory_limit(MAX_BYTES).unwrap();
+        settle_wholly(&mut run);
+        let moved = run.cache.stats();
+        assert!(moved.items_live * 100 > full.items_live * 99, "{} of {}", moved.items_live, full.items_live);
+        (20_000..26_000u64).for_each(|key| run.set(key, 1000));
+        let after = run.cache.stats();
+        let evicted = after.evicted_log - moved.evicted_log;
+        assert!(evicted < 100, "{eviction:?}: {evicted} evicted, {} live", after.items_live);
+        run.check_all();
+    }
+}
+
+/// A lower limit evicts nothing as long as everything fits: items of the small log move to main.
+#[test]
+fn a_lower_limit_keeps_what_fits() {
+    let config = Config { memory_bytes: MAX_BYTES, ..config(Semantics::Cache, None) };
+    let mut run = Run::new(&config, 1);
+    (0..2_500u64).for_each(|key| run.set(key, 1000));
+    run.cache.set_memory_limit(6 * MIB).unwrap();
+    settle_wholly(&mut run);
+    assert_eq!(run.cache.stats().evicted_log, 0);
+    run.check_all();
+    assert_eq!(run.hits, 2_500);
+}
+
+/// Pages that were used again after a higher limit go back with the next lower one.
+#[test]
+fn memory_goes_back_each_time() {
+    let directory = Directory::new("again");
+    let config = Config { memory_bytes: MAX_BYTES, ..config(Semantics::Cache, Some(&directory)) };
+    let mut run = Run::new(&config, 1);
+    for _ in 0..2 {
+        run.cache.set_memory_limit(MAX_BYTES).unwrap();
+        settle_wholly(&mut run);
+        (0..20_000u64).for_each(|key| run.set(key, 1000));
+        assert!(directory.disk_bytes() > 15 * MIB as u64);
+        run.cache.set_memory_limit(6 * MIB).unwrap();
+        settle_wholly(&mut run);
+        let disk_bytes = directory.disk_bytes();
+        assert!(disk_bytes < 10 * MIB as u64, "{disk_bytes}");
+    }
+    run.check_all();
+}
+
 /// A limit out of bounds is refused with the limit that is possible, and that one is taken.
 #[test]
 fn an_impossible_limit_is_refused_with_one_that_is_possible() {

@@ -47,6 +47,8 @@ pub(crate) struct Limit {
     pub(crate) heap_units_max: AtomicU64,
     /// One while a log is longer than it is to be.
     pub(crate) shortens: AtomicU64,
+    /// One after the logs have got more space, until their laps go on into it.
+    pub(crate) unrolls: AtomicU64,
     /// Bytes from the first to before the second, for each gap, whose pages have gone back.
     returned: [[AtomicU64; 2]; 2],
 }
@@ -58,6 +60,7 @@ impl Limit {
             buckets_max: AtomicU64::new(layout.within(layout.limit_words).buckets_max()),
             heap_units_max: AtomicU64::new(u64::MAX),
             shortens: AtomicU64::new(0),
+            unrolls: AtomicU64::new(0),
             returned: Default::default(),
         }
     }
@@ -188,7 +191,8 @@ impl Partition {
             let ((first, end), (from, to)) = (self.pages_of(gap), self.returned(gap));
             end - to >= RETURN_BYTES_MIN || from - first >= RETURN_BYTES_MIN
         };
-        self.follows_limit() && !has_more(Gap::Small) && !has_more(Gap::Main)
+        let unrolls = self.limit.unrolls.load(Relaxed) != 0;
+        self.follows_limit() && !unrolls && !has_more(Gap::Small) && !has_more(Gap::Main)
     }
 
     /// Returns the words that are used now, which may be more than the limit.
@@ -230,6 +234,11 @@ impl Partition {
         let [from, to] = &self.limit.returned[gap as usize];
         let (from, to) = (from.load(Relaxed).max(first), to.load(Relaxed).min(end));
         if from < to { (from, to) } else { (first, first) }
+    }
+
+    /// Forgets the pages that have left a gap: they are present again when the gap has them back.
+    pub fn forget_returned(&self, gap: Gap) {
+        self.note_returned(gap, self.returned(gap));
     }
 
     fn note_returned(&self, gap: Gap, (from, to): (u64, u64)) {

@@ -1,7 +1,9 @@
 //! Follows the limit of the memory of a partition, bit by bit, as upkeep.
 //!
 //! For less memory the space of items ends earlier. A log evicts its oldest items, and moves the others to
-//! its beginning. A heap moves items down. For more memory the end of the space rises.
+//! its beginning; items of the small log move to main, as long as that has room. A heap moves items down. For
+//! more memory the end of the space rises, and a log moves what is left of the lap before to its tail, so that
+//! the lap goes on into the new space.
 //!
 //! The header holds the gaps. A gap becomes longer once nothing lies in it, and before the data space ends
 //! at it. It becomes shorter after the data space has grown. So a killed process leaves a data space that
@@ -30,6 +32,7 @@ impl Writer<'_> {
             self.change_gaps(wanted);
         } else {
             p.end_change_of_limit();
+            self.unroll();
         }
         if p.gaps() != Gaps::default() && !copy_budget::is_spent() {
             let returned =
@@ -44,10 +47,11 @@ impl Writer<'_> {
         let now = p.gaps();
         let mut shortens = false;
         let small_units = p.layout.small_units() - wanted.small;
+        let end = p.layout.data_end(p.buckets()) - wanted.main;
         if wanted.small < now.small {
             self.lengthen_small(now.small, wanted.small);
         } else if wanted.small > now.small {
-            match self.shorten_log(LogKind::Small, small_units, &mut left_units) {
+            match self.shorten_log(LogKind::Small, small_units, end, &mut left_units) {
                 true => p.set(Field::SmallGap, wanted.small),
                 false => shortens = true,
             }
@@ -56,11 +60,10 @@ impl Writer<'_> {
             p.limit.heap_units_max.store(u64::MAX, Relaxed);
             self.raise_end(now.main, wanted.main);
         } else if p.is_store() {
-            self.lower_heap(p.layout.data_end(p.buckets()) - wanted.main);
+            self.lower_heap(end);
         } else {
-            let end = p.layout.data_end(p.buckets()) - wanted.main;
             let first = p.log(LogKind::Main).get(LogField::First);
-            let is_short = self.shorten_log(LogKind::Main, end - first, &mut left_units);
+            let is_short = self.shorten_log(LogKind::Main, end - first, end, &mut left_units);
             if is_short && p.log(LogKind::Main).lower_end(end) {
                 self.end_data_at(end, wanted.main);
             } else {
@@ -83,7 +86,9 @@ impl Writer<'_> {
             return;
         };
         p.set(Field::SmallGap, gap);
+        p.forget_returned(Gap::Small);
         p.log(LogKind::Small).set(LogField::Limit, p.layout.small_units() - gap);
+        p.limit.unrolls.store(1, Relaxed);
     }
 
     fn raise_end(&self, now: u64, wanted: u64) {
@@ -98,11 +103,13 @@ impl Writer<'_> {
         let end = p.layout.data_end(p.buckets()) - gap;
         p.set(Field::DataEnd, end);
         p.set(Field::MainGap, gap);
+        p.forget_returned(Gap::Main);
         if p.is_store() {
             p.heap().raise_end(end as usize);
         } else {
             let log = p.log(LogKind::Main);
             log.set(LogField::Limit, end - log.get(LogField::First));
+            p.limit.unrolls.store(1, Relaxed);
         }
     }
 
@@ -124,10 +131,12 @@ impl Writer<'_> {
     }
 
     /// Evicts the oldest items of a log until the others can end within `units`, and moves those that lie
-    /// behind that. Returns whether nothing lies there.
-    fn shorten_log(&self, which: LogKind, units: u64, left_units: &mut i64) -> bool {
+    /// behind that. Main is to end at the word `main_end`: as long as it has room, it takes the items of the
+    /// small log. Returns whether nothing lies behind.
+    fn shorten_log(&self, which: LogKind, units: u64, main_end: u64, left_units: &mut i64) -> bool {
         let p = self.partition;
         let log = p.log(which);
+        p.limit.unrolls.store(0, Relaxed);
         if log.get(LogField::Limit) > units {
             log.set(LogField::Limit, units);
         }
@@ -159,7 +168,58 @@ impl Writer<'_> {
             if fits && self.requeue_living(place, header) {
                 continue;
             }
+            let takes = which == LogKind::Small && self.main_takes(header.units(), main_end);
+            if takes && self.promote_living(place, header) {
+                continue;
+            }
             if self.pass_head(which, &mut 0).is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Returns whether main, which is to end at a word, takes an item without an eviction.
+    fn main_takes(&self, units: u64, main_end: u64) -> bool {
+        let main = self.partition.log(LogKind::Main);
+        let limit = (main_end - main.get(LogField::First)).min(main.get(LogField::Limit));
+        main.get(LogField::Head) >= main.get(LogField::LapStart) && main.lap_units() + units <= limit
+    }
+
+    /// Lets the laps of the logs go on into more space, once nothing is left of the laps before. Then a log
+    /// counts as one that fills for the first time.
+    fn unroll(&self) {
+        let p = self.partition;
+        if p.limit.unrolls.load(Relaxed) == 0 {
+            return;
+        }
+        let mut left_units = FOLLOW_UNITS;
+        let are_done = [LogKind::Small, LogKind::Main].map(|which| self.unroll_log(which, &mut left_units));
+        if are_done == [true; 2] {
+            p.limit.unrolls.store(0, Relaxed);
+        }
+    }
+
+    /// Moves what is left of the lap before to the tail. Returns whether nothing is left.
+    fn unroll_log(&self, which: LogKind, left_units: &mut i64) -> bool {
+        let log = self.partition.log(which);
+        loop {
+            let (head, lap) = (log.get(LogField::Head), log.get(LogField::LapStart));
+            if head >= lap {
+                log.set(LogField::LapBefore, lap);
+                return true;
+            }
+            if *left_units <= 0 || copy_budget::is_spent() {
+                return false;
+            }
+            let position = log.position(head);
+            let header = self.partition.header(position);
+            if !log.can_step(head, header) {
+                self.skip_lap(which);
+                continue;
+            }
+            *left_units -= header.units() as i64 + FOLLOW_VISIT_UNITS;
+            let is_moved = self.requeue_living(Place { log: which, offset: head, position }, header);
+            if !is_moved && self.pass_head(which, &mut 0).is_err() {
                 return false;
             }
         }

@@ -155,20 +155,33 @@ impl Writer<'_> {
     /// Moves the item at the head of a log to its tail, whether it was requested or not. Returns false if it
     /// is not living, or has to be evicted instead.
     pub(crate) fn requeue_living(&self, place: Place, header: Header) -> bool {
-        let p = self.partition;
-        let is_whole = !header.is_dead() && !header.is_busy() && p.holds(place.position, header);
-        if !is_whole || !p.log(place.log).is_live(place.offset) {
-            return false;
-        }
-        let found = self.found_at(0, place);
-        if found.expiry.has_passed(self.now_s) || self.is_invalid(&found) {
-            return false;
-        }
-        let moved = self.cleaned_at_head(found).is_some_and(|found| self.requeue(&found));
+        let moved = self.living_at_head(place, header).is_some_and(|found| self.requeue(&found));
         if moved {
             self.scan_as_the_tail_advances();
         }
         moved
+    }
+
+    /// Moves the item at the head of the small log to main, whether it was requested or not. Returns false if
+    /// it is not living, or has to be evicted instead.
+    pub(crate) fn promote_living(&self, place: Place, header: Header) -> bool {
+        copy_budget::spend(header.units() as usize * 8);
+        let living = self.living_at_head(place, header);
+        living.is_some_and(|found| matches!(self.promote(&found), Ok(true)))
+    }
+
+    /// Returns the item at the head of a log, if it is living.
+    fn living_at_head(&self, place: Place, header: Header) -> Option<Found> {
+        let p = self.partition;
+        let is_whole = !header.is_dead() && !header.is_busy() && p.holds(place.position, header);
+        if !is_whole || !p.log(place.log).is_live(place.offset) {
+            return None;
+        }
+        let found = self.found_at(0, place);
+        if found.expiry.has_passed(self.now_s) || self.is_invalid(&found) {
+            return None;
+        }
+        self.cleaned_at_head(found)
     }
 
     /// Writes a copy of an item, its value last and upwards: the copy may overlap the original
