@@ -257,6 +257,16 @@ def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, smal
     assert end(server, signal.SIGTERM) == 0
 
 
+def test_an_image_in_memory_that_the_machine_lacks_is_refused():
+    """On tmpfs an image is memory: the server is refused before it takes any."""
+    with open("/proc/meminfo") as meminfo:
+        total_gib = int(meminfo.readline().split()[1]) >> 20
+    image = pathlib.Path(f"/dev/shm/micanite-lacking-{os.getpid()}")
+    ended = run("-p", "-1", "--image", image, "-m", f"{total_gib + 2}g", deadline_s=30)
+    assert ended.returncode == 64 and "more than the memory of this machine" in ended.stderr
+    assert not image.exists()
+
+
 def change_word(path, word, value):
     """Writes a word of a partition (docs/partition-image.md)."""
     with open(path, "r+b") as file:

@@ -264,6 +264,10 @@ fn create(
     let secret = Secret::random().map_err(CreateError::no_random_numbers)?;
     source.check_count(&layout)?;
     source.remove(layout.partitions);
+    let bytes = layout.partitions * layout.partition(config, secret, 0).limit_words as usize * 8;
+    if source.bytes_free().is_some_and(|free_bytes| free_bytes < bytes as u64) {
+        return Err(source.no_space(bytes, &std::io::ErrorKind::StorageFull.into()));
+    }
     let mut partitions = Vec::new();
     // The first one last: it marks the image as existing.
     for number in (0..layout.partitions).rev() {
@@ -272,10 +276,7 @@ fn create(
         let region = region.map_err(|error| {
             source.remove(layout.partitions);
             partitions.clear(); // whose space is free then
-            source.no_space(
-                layout.partitions * layout.partition(config, secret, 0).limit_words as usize * 8,
-                &error,
-            )
+            source.no_space(bytes, &error)
         })?;
         let partition = Partition::of(region, of);
         if source.may_hold_earlier_bytes() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use micanite_control::size;
+use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, statfs};
 
 use super::{EXIT_USAGE, Failure, report};
 use crate::configuration::Settings;
@@ -16,18 +17,31 @@ struct Machine {
     available: usize,
 }
 
-/// Warns of less memory than the server may use, and refuses more items than the machine has memory for. What
-/// an image, or the kernel's maps, hold already is not looked at: they may be in use, or on a disk.
+/// Warns of less memory than the server may use, and refuses more items than the machine has memory for. An
+/// image in a file system of memory counts, one on a disk does not. What an image, or the kernel's maps, hold
+/// already is not looked at: it may be in use.
 pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     warn_of_group(report::bytes_max(settings));
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match Machine::of(&meminfo) {
         Some(machine) if settings.image.is_none() && settings.kernel_get.is_none() => {
             doubt_most(settings, machine);
-            compare(settings.memory_bytes, machine)
+            refuse_too_much(settings.memory_bytes, machine)?;
+            doubt_available(settings.memory_bytes, machine);
+            Ok(())
+        }
+        Some(machine) if settings.image.as_deref().is_some_and(is_in_memory) => {
+            doubt_most(settings, machine);
+            refuse_too_much(settings.memory_bytes, machine)
         }
         _ => Ok(()),
     }
+}
+
+/// Returns whether the files of a directory, which may be made yet, take memory instead of a disk.
+fn is_in_memory(directory: &Path) -> bool {
+    let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    statfs(existing).is_ok_and(|of| [TMPFS_MAGIC, HUGETLBFS_MAGIC].contains(&of.filesystem_type()))
 }
 
 /// Warns of a limit that could be raised to more than the machine has.
@@ -44,22 +58,25 @@ fn doubt_most(settings: &Settings, machine: Machine) {
     }
 }
 
-fn compare(memory_bytes: usize, machine: Machine) -> Result<(), Failure> {
-    let wanted = size::text(memory_bytes);
-    if memory_bytes > machine.total {
-        let total = size::text(machine.total);
-        let text = format!("-m/--memory-limit: {wanted} is more than the memory of this machine, {total}");
-        return Err(Failure { code: EXIT_USAGE, text });
+fn refuse_too_much(memory_bytes: usize, machine: Machine) -> Result<(), Failure> {
+    if memory_bytes <= machine.total {
+        return Ok(());
     }
+    let (wanted, total) = (size::text(memory_bytes), size::text(machine.total));
+    let text = format!("-m/--memory-limit: {wanted} is more than the memory of this machine, {total}");
+    Err(Failure { code: EXIT_USAGE, text })
+}
+
+fn doubt_available(memory_bytes: usize, machine: Machine) {
     if memory_bytes > machine.available {
         start!(
             WARN,
-            "-m asks for {wanted}, and this machine has {} available now: as it fills, the kernel will swap \
-             or end processes; less with -m, or end others",
+            "-m asks for {}, and this machine has {} available now: as it fills, the kernel will swap or end \
+             processes; less with -m, or end others",
+            size::text(memory_bytes),
             size::text(machine.available)
         );
     }
-    Ok(())
 }
 
 impl Machine {
@@ -143,10 +160,15 @@ mod tests {
     #[test]
     fn more_than_the_machine_has_is_refused() {
         let machine = Machine::of(MEMINFO).unwrap();
-        assert!(compare(1 << 30, machine).is_ok() && compare(2 << 30, machine).is_ok());
-        let refused = compare((2 << 30) + 1, machine).unwrap_err();
+        assert!(refuse_too_much(2 << 30, machine).is_ok());
+        let refused = refuse_too_much((2 << 30) + 1, machine).unwrap_err();
         assert_eq!(refused.code, EXIT_USAGE);
         assert!(refused.text.contains("memory of this machine, 2 GiB"), "{}", refused.text);
+    }
+
+    #[test]
+    fn files_in_memory_are_known() {
+        assert!(is_in_memory(Path::new("/dev/shm/not/there/yet")) && !is_in_memory(Path::new("/proc/self")));
     }
 
     fn tree(files: &[(&str, &str)]) -> PathBuf {
