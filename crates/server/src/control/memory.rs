@@ -4,15 +4,20 @@ use micanite_control::size;
 use micanite_engine::{LimitError, Semantics};
 
 use crate::shared::Server;
+use crate::telemetry::admin::resident_bytes;
 
-/// Returns the limit, and what is used.
+/// Returns the limit, how far the server has followed it, and what the process has in use.
 pub(crate) fn report(server: &Server) -> String {
     let cache = &server.shared.cache;
+    let followed = match cache.follows_memory_limit() {
+        true => String::new(),
+        false => format!(", followed to {}", size::text(cache.memory_used_bytes())),
+    };
     format!(
-        "limit {}, used {}, at most {} (--memory-max)\n",
+        "limit {}{followed}, at most {} (--memory-max), {} resident of the process\n",
         size::text(cache.memory_limit_bytes()),
-        size::text(cache.memory_used_bytes()),
         size::text(server.settings.memory_bytes_max),
+        size::text(resident_bytes() as usize),
     )
 }
 
@@ -21,8 +26,9 @@ pub(crate) fn report(server: &Server) -> String {
 /// # Errors
 /// The reason for a refusal, and the remedy.
 pub(crate) fn set(server: &Server, bytes: usize) -> Result<String, String> {
+    let before = size::text(server.shared.cache.memory_limit_bytes());
     match server.shared.cache.set_memory_limit(bytes) {
-        Ok(()) => Ok(report(server)),
+        Ok(()) => Ok(format!("memory: {before} -> {}\n{}", size::text(bytes), report(server))),
         Err(error) => Err(reason(server, bytes, error)),
     }
 }

@@ -41,7 +41,7 @@ use micanite_net::Listener;
 use crate::configuration::ListenTls;
 use crate::control::Executor;
 use crate::security::tls::TlsShared;
-pub(crate) use feed::bytes as feed_bytes;
+pub(crate) use feed::{bytes as feed_bytes, resident_bytes};
 pub(crate) use hosts::Hosts;
 use http::AdminThread;
 use state::State;

@@ -128,7 +128,7 @@ impl Running {
 }
 
 /// Memory of the process that is in use; 0 where the kernel does not tell.
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     use nix::unistd::{SysconfVar, sysconf};
     let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().unwrap_or(4096) as u64;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
