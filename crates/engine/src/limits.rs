@@ -116,9 +116,9 @@ pub const COMPACT_FREE_SHARE: usize = 32;
 /// Space that a store keeps free for moves when its limit is lowered: one word for so many that items take.
 pub const BLOCK_UNITS_SLACK_SHARE: u64 = 16;
 /// Units of items that one call evicts or moves for a lower limit.
-pub const FOLLOW_UNITS: i64 = 32 << 10;
+pub const FOLLOW_UNITS: i64 = 96 << 10;
 /// Units charged for each of these items: their headers and buckets lie far apart.
-pub const FOLLOW_VISIT_UNITS: i64 = 16;
+pub const FOLLOW_VISIT_UNITS: i64 = 48;
 /// Bytes of a gap that one call gives back to the system, or takes.
 pub const RETURN_BYTES_MAX: u64 = 2 << 20;
 /// Least bytes that are given back beside what has gone back already.
