@@ -62,6 +62,14 @@ def test_strangers_learn_nothing(start, users):
         assert connection.line() is None
 
 
+def test_a_client_of_redis_is_told_so_before_it_logs_in(start, users):
+    server = serving(start, "-Y", users)
+    with server.connect() as connection:
+        connection.send(b"*1\r\n$4\r\nPING\r\n")
+        assert connection.line().startswith(b"-ERR this is Micanite")
+        assert connection.line() is None
+
+
 def test_attempts_are_in_the_metrics(start, users):
     server = serving(start, "-t", 1, "-Y", users, "--admin", "-1")
     for _ in range(20):  # more than an address may have wrong

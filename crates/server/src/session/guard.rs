@@ -73,17 +73,14 @@ impl Session {
         while self.guard.is_shut {
             let stopped = |status| Progress { consumed: at, status };
             let rest = &input[at..];
-            let Some(first) = rest.first() else {
+            if rest.is_empty() {
                 return stopped(Status::NeedInput);
-            };
+            }
             if output.room() < REPLY_BYTES_MAX {
                 return stopped(Status::NeedOutput { bytes: REPLY_BYTES_MAX });
             }
             if *requests_left == 0 {
                 return stopped(Status::TurnOver);
-            }
-            if self.protocol == Protocol::Unknown {
-                self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
             }
             let done = match self.protocol {
                 Protocol::Binary => self.authenticate_binary(rest, output, context),

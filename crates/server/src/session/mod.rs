@@ -170,6 +170,11 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Progress {
         let stopped = |status| Progress { consumed: input.len(), status };
+        if self.protocol == Protocol::Unknown
+            && let Some(progress) = self.begin(input, output, context)
+        {
+            return progress;
+        }
         match &self.phase {
             Phase::Closing => return stopped(Status::Close),
             _ if self.guard.is_shut() => {
@@ -181,18 +186,6 @@ impl Session {
         if self.awaits == Awaits::Body {
             self.awaits = Awaits::Request;
         }
-        if self.protocol == Protocol::Unknown
-            && let Some(first) = input.first()
-        {
-            if *first == RESP_ARRAY && context.server.settings.switches.binding != Binding::Binary {
-                match input.get(1) {
-                    None => return Progress { consumed: 0, status: Status::NeedInput },
-                    Some(b'0'..=b'9') => return self.refuse_redis(input, output),
-                    Some(_) => {}
-                }
-            }
-            self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
-        }
         if self.protocol == Protocol::Binary {
             return self.serve(&mut Binary, input, requests_left, output, context);
         }
@@ -200,6 +193,25 @@ impl Session {
         let progress = self.serve(&mut codec, input, requests_left, output, context);
         self.text = codec.state();
         progress
+    }
+
+    /// Decides the protocol by the first bytes. Returns the progress if they are too few, or a client of Redis
+    /// sent them.
+    #[cold]
+    fn begin(&mut self, input: &[u8], output: &mut Output<'_>, context: &Context<'_>) -> Option<Progress> {
+        let binding = context.server.settings.switches.binding;
+        match input {
+            _ if matches!(self.phase, Phase::Closing) => return None,
+            [] => return None,
+            [RESP_ARRAY] if binding != Binding::Binary => {
+                return Some(Progress { consumed: 0, status: Status::NeedInput });
+            }
+            [RESP_ARRAY, b'0'..=b'9', ..] if binding != Binding::Binary => {
+                return Some(self.refuse_redis(input, output));
+            }
+            [first, ..] => self.protocol = Protocol::of(*first, binding),
+        }
+        None
     }
 
     /// Tells a client of Redis, by an error that its library shows, that it is at the wrong server.
