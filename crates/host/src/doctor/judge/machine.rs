@@ -62,7 +62,7 @@ pub fn machine(facts: &Facts) -> Section {
         );
     }
     match &facts.tried.io_uring {
-        Ok(()) => section.say(State::Fine, "io_uring works (for TCP: --io uring)"),
+        Ok(()) => section.say(State::Fine, "io_uring works (for TCP: --io io_uring)"),
         Err(reason) => {
             let why = match facts.kernel.io_uring_disabled {
                 Some(level @ 1..) => format!("kernel.io_uring_disabled is {level}"),
