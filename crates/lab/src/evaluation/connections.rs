@@ -1,4 +1,5 @@
-//! Throughput by the number of connections, with one request in flight on each and with pipelines.
+//! Throughput by the number of connections, with one request in flight on each, with pipelines, and with GETs
+//! of many keys.
 
 use super::Options;
 use super::load::{Client, Data};
@@ -10,23 +11,26 @@ use crate::results::measurement::Measurement;
 
 const NUMBERS: [&str; 6] = ["1", "4", "16", "64", "256", "1024"];
 const NUMBERS_QUICK: [&str; 4] = ["1", "16", "128", "1024"];
-const PIPELINES: [(&str, &str); 2] = [("one in flight", "1"), ("pipelines of 16", "16")];
+/// Names of what is in flight on each connection, and options of `micanite load`.
+const WAYS: [(&str, [&str; 4]); 2] = [
+    ("one in flight", ["--batch", "1", "--get", "95"]),
+    ("pipelines of 16", ["--batch", "16", "--get", "95"]),
+];
+const MULTI_GETS: (&str, [&str; 4]) = ("4, multi-gets of 100", ["--multiget", "100", "--get", "100"]);
 const ITEM_BYTES: usize = 80;
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
-    let numbers: &[&str] = match options.common.quick {
+    let numbers: &[&'static str] = match options.common.quick {
         true => &NUMBERS_QUICK,
         false => &NUMBERS,
     };
     let mut cases = Vec::new();
-    for (pipeline, batch) in PIPELINES {
-        for number in numbers {
-            let name = format!("connections, {number}, {pipeline}");
-            if options.common.wants(&name) {
-                cases.push((name, (*number, batch)));
-            }
-        }
+    for (way, flags) in WAYS {
+        let case = |number: &&'static str| (format!("connections, {number}, {way}"), (*number, flags));
+        cases.extend(numbers.iter().map(case));
     }
+    cases.push((format!("connections, {}", MULTI_GETS.0), ("4", MULTI_GETS.1)));
+    cases.retain(|(name, _)| options.common.wants(name));
     if cases.is_empty() {
         return Ok(());
     }
@@ -38,8 +42,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let data = Data { set: "small", items: options.items() / 4 };
     let client = Client::filled(options, cpus, data, &sides)?;
     let turns = (&sides[..], options.common.rounds());
-    in_turns(turns, &cases, &RATES, report, |(number, batch), side| {
-        let flags = ["--connections", number, "--batch", batch, "--get", "95"];
-        client.slice(side, &flags)
+    in_turns(turns, &cases, &RATES, report, |(number, flags), side| {
+        client.slice(side, &[&["--connections", number], &flags[..]].concat())
     })
 }

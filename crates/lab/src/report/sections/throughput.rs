@@ -160,6 +160,9 @@ pub(super) fn draw_connections(results: &Results) -> Result<Vec<Exhibit>, String
     let per_second = "Requests per second, median and spread";
     let table = grid::table(&records, per_second, "throughput", "connections, ");
     shown.push(Exhibit::Table(table));
+    let title = "Requests per second of a server's core: Micanite beside the others, times";
+    let metric = "per server-core-second of micanite TCP";
+    shown.push(Exhibit::Table(grid::beside(&records, title, metric, "connections, ")));
     shown.extend(grid::energy(&records, "connections, "));
     Ok(shown)
 }
