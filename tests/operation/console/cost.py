@@ -2,12 +2,12 @@
 
     .venv/bin/python tests/operation/console/cost.py [--rounds N] [--seconds S] [--program FILE]
 
-Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns under
-one load: 50 connections to one worker, one GET or SET in flight each. The server has the first CPU for itself.
-The load has a real-time priority on the last one, and the browser has what is left there: it would be on
-another machine. The figure is requests per second of CPU time of the whole server, admin thread included.
-Prints the ratio open/closed of each pair of rounds. Exit status 0: the median costs less than 1 %; 1: more.
-Nothing else may run on the machine, which needs two CPUs and root.
+Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns
+under one load: 50 connections to one worker, one GET or SET in flight each. The server has the first CPU
+for itself. The load has a real-time priority on the last one, and the browser has what is left there: it
+would be on another machine. The figure is requests per second of CPU time of the whole server, admin thread
+included. Prints the ratio open/closed of each pair of rounds. Exit status 0: the median costs less than 1
+%; 1: more. Nothing else may run on the machine, which needs two CPUs and root.
 """
 
 import argparse

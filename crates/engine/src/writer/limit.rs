@@ -1,9 +1,9 @@
 //! Follows the limit of the memory of a partition, bit by bit, as upkeep.
 //!
 //! For less memory the space of items ends earlier. A log evicts its oldest items, and moves the others to
-//! its beginning; items of the small log move to main, as long as that has room. A heap moves items down. For
-//! more memory the end of the space rises, and a log moves what is left of the lap before to its tail, so that
-//! the lap goes on into the new space.
+//! its beginning; items of the small log move to main, as long as that has room. A heap moves items down.
+//! For more memory the end of the space rises, and a log moves what is left of the lap before to its tail,
+//! so that the lap goes on into the new space.
 //!
 //! The header holds the gaps. A gap becomes longer once nothing lies in it, and before the data space ends
 //! at it. It becomes shorter after the data space has grown. So a killed process leaves a data space that

@@ -130,7 +130,8 @@ impl Executor {
         self.server.shared.wakers[0].wake();
         match answered.recv_timeout(WORKER_TIMEOUT) {
             Ok(Ok(())) => Ok(format!(
-                "namespace {name}: all items discarded; namespaces whose memory is being freed: {before} -> {}\n",
+                "namespace {name}: all items discarded; namespaces whose memory is being freed: {before} \
+                 -> {}\n",
                 being_freed()
             )),
             Ok(Err(too_many)) => Err(too_many.to_string()),

@@ -195,8 +195,8 @@ impl Session {
         progress
     }
 
-    /// Decides the protocol by the first bytes. Returns the progress if they are too few, or a client of Redis
-    /// sent them.
+    /// Decides the protocol by the first bytes. Returns the progress if they are too few, or a client of
+    /// Redis sent them.
     #[cold]
     fn begin(&mut self, input: &[u8], output: &mut Output<'_>, context: &Context<'_>) -> Option<Progress> {
         let binding = context.server.settings.switches.binding;

@@ -34,8 +34,8 @@ pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Cou
     }
 }
 
-/// Logs the reason of a handshake that the peer has violated. One that is only given up is left out: checks of
-/// a load balancer do that.
+/// Logs the reason of a handshake that the peer has violated. One that is only given up is left out: checks
+/// of a load balancer do that.
 pub(super) fn log_failure<S: ByteStream>(stream: &Transport<S>, token: Token, peer: Peer) {
     let reason = stream.tls_violation().filter(|_| stream.tls_phase() == Some(TlsPhase::Handshake));
     if let Some(reason) = reason {
