@@ -118,12 +118,15 @@ impl Console {
     pub fn reply(&mut self, from: From, request: Request<'_>) -> Option<Reply> {
         let headers = match request {
             Request::Bad => return Some(Reply::text("400 Bad Request", "no HTTP/1 request")),
-            Request::TooLong => {
+            Request::HeadTooLong => {
                 return Some(Reply::text("431 Request Header Fields Too Large", "the request is too long"));
             }
-            Request::OtherMethod => {
-                let reply = Reply::text("405 Method Not Allowed", "only GET and HEAD");
-                return Some(reply.with("Allow", "GET, HEAD"));
+            Request::BodyTooLong => {
+                return Some(Reply::text("413 Content Too Large", "the body is too long"));
+            }
+            Request::OtherMethod { allowed } => {
+                let reply = Reply::text("405 Method Not Allowed", format!("only {allowed}"));
+                return Some(reply.with("Allow", allowed));
             }
             Request::Read { headers, .. } | Request::Post { headers, .. } => headers,
         };
