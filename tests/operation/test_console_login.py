@@ -140,7 +140,7 @@ def test_sessions_are_few_and_end_with_the_users(server, admin, files):
     until(lambda: any("passwords were loaded" in text for _, text, _ in admin.events()), "the event")
 
 
-def test_a_namespace_is_flushed(server, admin):
+def test_a_namespace_is_flushed_and_the_event_says_flush(server, admin):
     with server.connect() as client:
         password = f"{USER} {PASSWORD}".encode()
         client.ask(b"set x 0 0 %d\r\n%s\r\n" % (len(password), password))
@@ -149,6 +149,8 @@ def test_a_namespace_is_flushed(server, admin):
         session = admin.login(USER, PASSWORD)
         assert admin.post("/control", {"action": "flush", "namespace": "user"}, session)[0] == 200
         assert client.values(b"get user:1 other:1\r\n").keys() == {b"other:1"}
+        until(lambda: ("control", f"{USER}: flush user: done", 1) in admin.events(), "the event")
+        assert f' action="{USER}: flush user" ' in server.stderr()
         assert admin.post("/control", {"action": "flush", "namespace": "a:b"}, session)[0] == 409
 
 

@@ -257,7 +257,7 @@ impl Console {
         let refused = |text: String| Reply::text("400 Bad Request", text);
         let action: Action = serde_json::from_slice(body).map_err(|error| refused(error.to_string()))?;
         let order = action.order(&executor.server.settings).map_err(refused)?;
-        let what = format!("{user}: {}", actions::printable(&order.to_string()));
+        let what = format!("{user}: {}", actions::printable(&actions::words(&order)));
         match self.work.begin(from.token, what, order, executor) {
             Some(Ok(())) => Ok(None),
             Some(Err(error)) => Err(Reply::text(UNAVAILABLE, format!("cannot start a thread: {error}"))),

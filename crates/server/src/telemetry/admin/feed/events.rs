@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn a_long_action_keeps_its_outcome() {
         let mut events = Events::default();
-        let what = format!("ada: invalidate {}", "ä".repeat(300));
+        let what = format!("ada: flush {}", "ä".repeat(300));
         events.add_outcome(5, &what, "no namespace\nof this name");
         events.add_outcome(5, "ada: mode crew", &"é".repeat(300));
         let texts: Vec<_> = events.since(0).iter().map(|event| event.text.clone()).collect();
         assert!(
-            texts[0].starts_with("ada: invalidate ä") && texts[0].ends_with("…: no namespace?of this name")
+            texts[0].starts_with("ada: flush ä") && texts[0].ends_with("…: no namespace?of this name")
         );
         assert!(texts[1].starts_with("ada: mode crew: é") && texts[1].ends_with('…'));
         assert!(texts.iter().all(|text| text.len() <= CONSOLE_EVENT_BYTES_MAX));
