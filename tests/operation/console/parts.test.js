@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { nearest, niceTop, scaleOf, ticks } from "./charts.js";
+import { Chart, nearest, niceTop, scaleOf, ticks } from "./charts.js";
 import { bytes, duration, percent, short, span } from "./format.js";
+import { memoryChart } from "./panels.js";
 import { Store } from "./store.js";
 
 const ABOUT = {
-  boot: 1, started: 1000, workers: 3, partitions: 5, memory: 2 ** 20, steps: [[1, 4], [10, 4]],
+  boot: 1, started: 1000, workers: 3, partitions: 5, steps: [[1, 4], [10, 4]],
   names: ["get_hits", "get_misses", "set", "touch", "delete", "arithmetic", "flush"],
 };
 
@@ -47,6 +48,18 @@ test("scales hold their values", () => {
   const log = scaleOf([30, 4000, null, 0], { log: true });
   assert.deepEqual([log.least, log.most], [10, 10000]);
   assert.ok(ticks(log).length <= 4 && ticks(scaleOf([null], { log: true })).length > 0);
+});
+
+test("the axis of memory by use ends at the limit of now, however high it may go", () => {
+  const limit = 64 * 2 ** 20;
+  const chart = memoryChart((name) => (row) => row[name]);
+  const row = { item_bytes: 10, index_bytes: 20, dead_bytes: 30, memory_limit: limit };
+  const heights = Chart.prototype.heights.call(chart, row);
+  assert.deepEqual(heights, [10, 30, 60, limit]);
+  assert.deepEqual(ticks(scaleOf(heights, chart)), [0, limit / 2, limit]);
+  assert.equal(scaleOf([null], chart).most, 1);
+  // More is used than a lowered limit allows.
+  assert.equal(scaleOf(Chart.prototype.heights.call(chart, { ...row, memory_limit: 40 }), chart).most, 60);
 });
 
 test("the nearest row is found", () => {

@@ -14,7 +14,7 @@ impl Feed {
         let steps = CONSOLE_STEPS.map(|(step_s, samples)| format!("[{step_s},{samples}]"));
         Some(format!(
             "{{\"boot\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\
-             \"partitions\":{},\"memory\":{},\"connections_max\":{},\"controls\":{},\"files\":{},\
+             \"partitions\":{},\"connections_max\":{},\"controls\":{},\"files\":{},\
              \"flush\":{},\"steps\":[{}],\"names\":[{}],\"options\":[{}]}}",
             self.boot,
             env!("CARGO_PKG_VERSION"),
@@ -22,7 +22,6 @@ impl Feed {
             json::text(&name(server)),
             settings.threads,
             server.shared.cache.layout().partitions,
-            settings.memory_bytes_max,
             settings.connections_max,
             server.auth.is_some(),
             settings.admin_files.is_some(),
