@@ -117,7 +117,28 @@ def test_updates_are_short_whatever_there_are(start, options):
     known = admin.json(f"/state?generation={routes['generation']}")["partitions"]["rows"]
     assert all(not isinstance(row, list) for row in known)
     hot = admin.json("/state")["hot"]
-    assert hot and all(key.startswith("%7F") and len(key) <= 49 for key, _ in hot)
+    assert hot and all(key.startswith("%7F") and "…" in key and len(key.encode()) <= 48 for key, _ in hot)
+
+
+def test_hot_keys_that_differ_at_the_end_can_be_told_apart(fresh):
+    admin = Admin(fresh)
+    keys = ["long:" * 11 + f"{number:05}" for number in range(5)]
+    with fresh.connect() as connection:
+        for _ in range(100):
+            for key in keys:
+                connection.values(b"get %s\r\n" % key.encode())
+
+    def state():
+        found = admin.json("/state")
+        return len(found["hot"]) == len(keys) and found
+
+    found = until(state, "the hot keys")
+    shown = [key for key, _ in found["hot"]]
+    assert len(set(shown)) == len(keys)
+    assert all(key.startswith("long:") and "…" in key for key in shown)
+    # Each is there in full for the page's tooltip.
+    assert {place: key[-5:] for place, key in found["full"]} == {at: key[-5:] for at, key in enumerate(shown)}
+    assert {key for _, key in found["full"]} == set(keys)
 
 
 def test_events_tell_what_has_happened(start, tmp_path):

@@ -23,6 +23,7 @@ AXE = PROJECT / "target/peers/axe/node_modules/axe-core/axe.min.js"
 VIEWS = [(1280, False), (390, True)]
 ALL_VIEWS = [(width, dark) for width in (1280, 390) for dark in (False, True)]
 PATIENCE_S = 40
+LONG_KEY = "long:" * 12
 EVENT = "return document.getElementById('events').textContent.includes('%s')"
 
 
@@ -52,7 +53,7 @@ def use(server, rounds=300):
     with server.connect() as connection:
         for number in range(rounds):
             connection.ask(b"set key:%d 0 0 4\r\nabcd\r\n" % number)
-            connection.values(b"get key:%d hot:key none\r\n" % number)
+            connection.values(b"get key:%d hot:key %s none\r\n" % (number, LONG_KEY.encode()))
 
 
 def url(server):
@@ -117,7 +118,9 @@ def test_it_shows_the_server_and_the_browser_does_not_complain(page, served):
     ))
     assert tiles["Items"] == "300" and tiles["Expiry lag, seconds"] == "0", tiles
     hot = page.value("return [...document.querySelectorAll('#hot tbody tr')].map((row) => row.textContent)")
-    assert any(row.startswith("hot%3Akey") for row in hot), hot
+    assert any(row.startswith("hot:key") for row in hot), hot
+    titles = "return [...document.querySelectorAll('#hot th')].some((th) => th.title === '%s')"
+    wait_for(page, titles % LONG_KEY, "a long key's tooltip")
     assert page.value("return document.querySelectorAll('#charts path[d^=M]').length") > 10
     assert "version" in page.value("return document.getElementById('events').textContent")
     assert "command line" in page.value("return document.getElementById('options').textContent")

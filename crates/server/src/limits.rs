@@ -242,7 +242,7 @@ pub const CONSOLE_STATE_SAMPLES_MAX: usize = 2;
 pub const CONSOLE_HISTORY_ROWS_MAX: usize = 100;
 /// Hot keys of an update.
 pub const CONSOLE_HOT_KEYS: usize = 10;
-/// Bytes of a printed key in an update; a longer key is cut.
+/// Bytes of a printed key in an update; a longer key is cut in its middle.
 pub const CONSOLE_KEY_BYTES_MAX: usize = 48;
 /// Events that are kept.
 pub const CONSOLE_EVENTS_MAX: usize = 128;

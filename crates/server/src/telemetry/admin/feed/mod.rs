@@ -12,6 +12,7 @@ mod about;
 mod events;
 mod history;
 mod json;
+mod keys;
 mod observer;
 mod sample;
 mod state;

@@ -6,15 +6,13 @@ use micanite_control::Balance;
 use micanite_engine::Access;
 
 use super::events::Event;
-use super::{Feed, Running, json};
+use super::{Feed, Running, json, keys};
 use crate::limits::{
-    CONSOLE_HISTORY_ROWS_MAX, CONSOLE_KEY_BYTES_MAX, CONSOLE_STATE_BYTES_MAX, CONSOLE_STATE_SAMPLES_MAX,
-    CONSOLE_STEPS,
+    CONSOLE_HISTORY_ROWS_MAX, CONSOLE_STATE_BYTES_MAX, CONSOLE_STATE_SAMPLES_MAX, CONSOLE_STEPS,
 };
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use crate::telemetry::admin::state::State;
-use crate::telemetry::hot;
 
 /// Significant digits of samples, and of loads.
 const DIGITS: i32 = 4;
@@ -69,7 +67,7 @@ impl Feed {
         let mut to = String::with_capacity(CONSOLE_STATE_BYTES_MAX);
         head(&mut to, self.boot, state, (server, clock));
         samples(&mut to, running, server, wanted);
-        hot_keys(&mut to, running, server, clock);
+        keys::write(&mut to, running, server, clock);
         let changed = self.events.since(wanted.event);
         to.push_str(",\"events\":[");
         for (place, event) in changed.iter().enumerate() {
@@ -82,6 +80,7 @@ impl Feed {
         to.push(']');
         workers(&mut to, running, wanted.worker);
         partitions(&mut to, server, wanted);
+        keys::write_full(&mut to, running);
         to.push('}');
         Some(to)
     }
@@ -138,24 +137,6 @@ fn samples(to: &mut String, running: &Running, server: &Server, wanted: Wanted) 
         to.push_str(if place > 0 { ",[" } else { "[" });
         let _ = write!(to, "{},", sample.at_s.saturating_sub(server.started_s));
         json::numbers(to, &sample.values, DIGITS);
-        to.push(']');
-    }
-    to.push(']');
-}
-
-/// Printed keys need no escaping; long ones are cut.
-fn hot_keys(to: &mut String, running: &mut Running, server: &Server, clock: Clock) {
-    let hottest = running.hottest(server, seconds(clock.now_ms()));
-    let _ = write!(to, ",\"hot_samples\":{:.0},\"hot\":[", hottest.samples);
-    for (place, hot) in hottest.keys.iter().enumerate() {
-        let mut key = hot::printed(&hot.key);
-        if key.len() > CONSOLE_KEY_BYTES_MAX {
-            key.truncate(CONSOLE_KEY_BYTES_MAX);
-            key.push('…');
-        }
-        let comma = if place > 0 { "," } else { "" };
-        let _ = write!(to, "{comma}[\"{key}\",");
-        json::number(to, hot.share as f32, DIGITS_OF_LOADS);
         to.push(']');
     }
     to.push(']');
