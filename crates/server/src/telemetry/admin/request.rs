@@ -72,7 +72,9 @@ impl<'a> Request<'a> {
         let kept = Headers::of(request.headers);
         let takes_posts = POSTS.contains(&path);
         match method {
-            "GET" | "HEAD" if !takes_posts => Some(Self::Read { path, query, is_head: method == "HEAD", headers: kept }),
+            "GET" | "HEAD" if !takes_posts => {
+                Some(Self::Read { path, query, is_head: method == "HEAD", headers: kept })
+            }
             "POST" if takes_posts => match body(request.headers, bytes, head_bytes) {
                 Ok(body) => body.map(|body| Self::Post { path, headers: kept, body }),
                 Err(refused) => Some(refused),
