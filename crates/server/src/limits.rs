@@ -236,6 +236,8 @@ pub const CONSOLE_HISTORY_BYTES: usize = 128 << 10;
 pub const CONSOLE_LOAD_BYTES_MAX: usize = 256;
 /// The longest update of a console's page.
 pub const CONSOLE_STATE_BYTES_MAX: usize = 5000;
+/// Bytes of history and events that a restart in place hands over.
+pub const CONSOLE_HANDOVER_BYTES_MAX: usize = 1 << 20;
 /// Samples of an update. A page that has missed more asks for the history.
 pub const CONSOLE_STATE_SAMPLES_MAX: usize = 2;
 /// Samples of one reply with history.

@@ -15,6 +15,7 @@ mod room;
 mod sessions;
 mod work;
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -79,10 +80,11 @@ impl Console {
         hosts: Hosts,
         (address, is_encrypted): (SocketAddr, bool),
         waker: &Arc<(Waker, AtomicBool)>,
+        left: Option<File>,
     ) -> Self {
         Self {
             state: Arc::clone(state),
-            feed: Feed::new(),
+            feed: Feed::new(left),
             sessions: Sessions::new(address.port(), is_encrypted),
             hosts,
             is_loopback: address.ip().is_loopback(),
@@ -109,9 +111,12 @@ impl Console {
         Some((token, reply))
     }
 
-    /// Waits for the action that is executed. No further one begins.
-    pub fn end(&mut self) {
+    /// Waits for the action that is executed. No further one begins. Returns the history and the events for
+    /// the next program.
+    pub fn end(&mut self) -> Vec<u8> {
         self.work.end();
+        while self.answer().is_some() {}
+        self.feed.leave(&self.state)
     }
 
     /// Returns the reply to a request; `None` if it comes later.

@@ -13,10 +13,11 @@ impl Feed {
         let names = sample::NAMES.map(|name| format!("\"{name}\""));
         let steps = CONSOLE_STEPS.map(|(step_s, samples)| format!("[{step_s},{samples}]"));
         Some(format!(
-            "{{\"boot\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\
+            "{{\"boot\":{},\"series\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\
              \"partitions\":{},\"connections_max\":{},\"controls\":{},\"files\":{},\
              \"flush\":{},\"steps\":[{}],\"names\":[{}],\"options\":[{}]}}",
             self.boot,
+            self.series,
             env!("CARGO_PKG_VERSION"),
             server.started_s,
             json::text(&name(server)),

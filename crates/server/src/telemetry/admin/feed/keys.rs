@@ -15,9 +15,9 @@ const CUT: char = '…';
 /// Bytes around a key in full, with the closing brackets of the update.
 const FULL_ROOM: usize = 16;
 
-/// Writes the hottest keys, the long ones cut.
-pub(super) fn write(to: &mut String, running: &mut Running, server: &Server, clock: Clock) {
-    let hottest = running.hottest(server, seconds(clock.now_ms()));
+/// Writes the hottest keys of the time of a sample, the long ones cut.
+pub(super) fn write(to: &mut String, running: &mut Running, (server, clock): (&Server, Clock), sample: u64) {
+    let hottest = running.hottest(server, seconds(clock.now_ms()), sample);
     let _ = write!(to, ",\"hot_samples\":{:.0},\"hot\":[", hottest.samples);
     for (place, hot) in hottest.keys.iter().enumerate() {
         let comma = if place > 0 { "," } else { "" };
