@@ -177,6 +177,47 @@ def test_a_page_outlives_its_server(browser, start, tmp_path):
     page.close()
 
 
+# The first request for history fails, and the question who is logged in has no answer until told otherwise.
+FAULTS = """
+const real = window.fetch;
+[window.failed, window.hung, window.answers] = [0, 0, false];
+window.fetch = (path, options = {}) => {
+    if (path.startsWith('history') && !window.failed) {
+        window.failed += 1;
+        return Promise.resolve(new Response('', { status: 500 }));
+    }
+    if (path !== 'session' || window.answers) return real(path, options);
+    window.hung += 1;
+    return new Promise((_, reject) => {
+        options.signal.addEventListener('abort', () => reject(options.signal.reason));
+    });
+};
+"""
+
+
+def test_a_request_that_fails_or_hangs_at_load_is_repeated(browser, start, tmp_path):
+    (tmp_path / "users").write_text("ada:secret\n")
+    server = serving(start, "-t", 2, "-m", "64", "--admin", "-1", "-Y", tmp_path / "users")
+    until(lambda: Admin(server).json("/state")["last"] >= 1, "a sample")
+    page = browser.open(url(server), 1280, script=FAULTS)
+    condition = "document.getElementById('condition').textContent"
+    wait_for(page, f"return {condition}.startsWith('ready')", "figures after the failure")
+    assert page.value("return window.failed") == 1
+    # The page goes on while the session is asked for, and turns grey without a server.
+    wait_for(page, "return window.hung", "the question")
+    before = page.value(f"return {condition}")
+    wait_for(page, f"return {condition} !== '{before}' && {condition}.startsWith('ready')", "an update")
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(page, "return document.body.classList.contains('stale')", "the page to turn grey")
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    wait_for(page, "return window.hung > 1", "the question to be asked again")
+    page.value("window.answers = true; return 1")
+    wait_for(page, "return document.querySelector('#controls .login') !== null", "the login")
+    page.close()
+
+
 def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     (tmp_path / "users").write_text("ada:secret\n")
     options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", tmp_path)
