@@ -218,6 +218,16 @@ def test_a_request_that_fails_or_hangs_at_load_is_repeated(browser, start, tmp_p
     page.close()
 
 
+def test_the_time_range_stays_when_the_page_is_loaded_again(browser, served):
+    page = browser.open(url(served), 1280)
+    chosen = "document.querySelector('input[name=range]:checked')?.value"
+    assert page.value(f"return {chosen}") == "300"
+    page.value("window.isOld = true; document.querySelector('input[value=\"3600\"]').click(); return 1")
+    page.call("Page.reload")
+    wait_for(page, f"return !window.isOld && {chosen} === '3600'", "the range")
+    page.close()
+
+
 def test_a_user_logs_in_and_changes_the_mode(browser, start, tmp_path):
     (tmp_path / "users").write_text("ada:secret\n")
     options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", tmp_path)

@@ -9,6 +9,7 @@ import { Store } from "./store.js";
 import { showEvents, showHot, showLatency, showOptions } from "./tables.js";
 
 const [REFRESH_MS, HIDDEN_MS] = [2000, 10_000];
+const RANGE = "micanite-range";
 const $ = (id) => document.getElementById(id);
 
 const store = new Store();
@@ -100,7 +101,22 @@ function draw() {
   charts.draw(store.rows(seconds), cursor);
 }
 
-$("ranges").addEventListener("change", draw);
+/** The range that was chosen before the page was loaded again. Storage may be forbidden. */
+function restoreRange() {
+  try {
+    const kept = sessionStorage.getItem(RANGE);
+    document.querySelectorAll("input[name=range]").forEach((it) => { if (it.value === kept) it.checked = true; });
+  } catch { /* The default stays. */ }
+}
+
+function keepRange(event) {
+  try {
+    sessionStorage.setItem(RANGE, event.target.value);
+  } catch { /* It is lost at the next load. */ }
+}
+
+restoreRange();
+$("ranges").addEventListener("change", (event) => { keepRange(event); draw(); });
 new ResizeObserver(draw).observe($("charts"));
 document.addEventListener("visibilitychange", () => { if (!document.hidden) draw(); });
 setInterval(showAge, 1000);
