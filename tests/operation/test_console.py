@@ -11,6 +11,7 @@ from harness.poll import until
 from harness.server import run
 
 UPDATE_BYTES_MAX = 5000
+HISTORY_BYTES_MAX = 45_000
 
 
 @pytest.fixture
@@ -31,6 +32,7 @@ def history(admin, step=1):
     while True:
         reply = admin.json(f"/history?step={step}&since={last}")
         assert reply["step"] == step and len(reply["rows"]) <= 100
+        assert len(json.dumps(reply, separators=(",", ":"))) <= HISTORY_BYTES_MAX
         found += rows_of(admin, reply)
         last = reply["first"] + len(reply["rows"]) - 1
         if last >= reply["last"]:
@@ -117,7 +119,28 @@ def test_updates_are_short_whatever_there_are(start, options):
     known = admin.json(f"/state?generation={routes['generation']}")["partitions"]["rows"]
     assert all(not isinstance(row, list) for row in known)
     hot = admin.json("/state")["hot"]
-    assert hot and all(key.startswith("%7F") and len(key) <= 49 for key, _ in hot)
+    assert hot and all(key.startswith("%7F") and "…" in key and len(key.encode()) <= 48 for key, _ in hot)
+
+
+def test_hot_keys_that_differ_at_the_end_can_be_told_apart(fresh):
+    admin = Admin(fresh)
+    keys = ["long:" * 11 + f"{number:05}" for number in range(5)]
+    with fresh.connect() as connection:
+        for _ in range(100):
+            for key in keys:
+                connection.values(b"get %s\r\n" % key.encode())
+
+    def state():
+        found = admin.json("/state")
+        return len(found["hot"]) == len(keys) and found
+
+    found = until(state, "the hot keys")
+    shown = [key for key, _ in found["hot"]]
+    assert len(set(shown)) == len(keys)
+    assert all(key.startswith("long:") and "…" in key for key in shown)
+    # Each is there in full for the page's tooltip.
+    assert {place: key[-5:] for place, key in found["full"]} == {at: key[-5:] for at, key in enumerate(shown)}
+    assert {key for _, key in found["full"]} == set(keys)
 
 
 def test_events_tell_what_has_happened(start, tmp_path):
@@ -148,10 +171,62 @@ def test_events_tell_what_has_happened(start, tmp_path):
     assert refused == 5
     for connection in held:
         connection.close()
-    boot = admin.json("/about")["boot"]
-    assert server.ctl("restart").returncode == 0
-    until(lambda: any("restarted in place" in text for _, text, _ in admin.events()), "the restart")
-    assert admin.json("/about")["boot"] != boot
+
+
+def test_a_restart_in_place_keeps_the_history_and_the_events(start, tmp_path):
+    server = start("-t", 2, "-m", "64", "--admin", "-1", "--image", tmp_path / "image")
+    admin = Admin(server)
+    with server.connect() as connection:
+        connection.ask(b"set a 0 0 1\r\nb\r\n")
+    assert server.ctl("mode", "crew").returncode == 0
+    until(lambda: admin.json("/state")["coarse"] >= 1, "a sample of ten seconds")
+    for restarts in (1, 2):
+        rows = [(step, absolute(admin, step)) for step in (1, 10)]
+        events, before = admin.events(), admin.json("/about")
+        since = rows[0][1][-1][0]
+        assert server.ctl("restart").returncode == 0
+        until(lambda: restarted(admin) == restarts, "the restart")
+        after = admin.json("/about")
+        assert after["boot"] != before["boot"] and after["series"] == before["series"]
+        for step, kept in rows:
+            found = absolute(admin, step)
+            assert found[: len(kept)] == kept
+        assert admin.events()[: len(events)] == events
+        # A page goes on from the sample that it has.
+        state = until(lambda: (it := admin.json(f"/state?since={since}"))["last"] > since and it, "a sample")
+        assert state["last"] - len(state["rows"]) + 1 == state["first"] > since
+    times = [at for _, at, *_ in absolute(admin)]
+    assert times == sorted(times) and "history" not in server.stderr()
+
+
+def test_a_refused_restart_leaves_the_history_where_it_was(start, tmp_path):
+    users = tmp_path / "users"
+    users.write_text("ada:secret\n")
+    server = serving(start, "-t", 1, "-m", "64", "--admin", "-1", "--image", tmp_path / "image", "-Y", users)
+    admin = Admin(server)
+    until(lambda: admin.get("/state")[0] == 200 and admin.json("/state")["last"] >= 2, "two samples")
+    about, rows, events = admin.json("/about"), absolute(admin), admin.events()
+    users.unlink()
+    refused = server.ctl("restart")
+    assert refused.returncode != 0 and str(users) in refused.stderr
+    assert admin.json("/about") == about and restarted(admin) == 0
+    assert absolute(admin)[: len(rows)] == rows and admin.events()[: len(events)] == events
+
+
+def absolute(admin, step=1):
+    """All samples of a ring as their number, their Unix time, and their values."""
+    found, started, last = [], admin.json("/about")["started"], 0
+    while True:
+        reply = admin.json(f"/history?step={step}&since={last}")
+        for at, (time, *values) in enumerate(reply["rows"]):
+            found.append((reply["first"] + at, started + time, *values))
+        last = reply["first"] + len(reply["rows"]) - 1
+        if last >= reply["last"]:
+            return found
+
+
+def restarted(admin):
+    return sum("restarted in place" in text for _, text, _ in admin.events())
 
 
 def test_new_certificates_are_an_event_and_the_console_speaks_tls(start, tmp_path):

@@ -89,8 +89,14 @@ def test_nothing_that_is_missing_or_foreign_acts(admin):
     ]:
         assert admin.post("/control", MODE, session, **changed)[0] == expected, changed
     assert admin.post("/login", {"user": USER, "password": PASSWORD}, Origin="http://evil.example")[0] == 403
-    assert admin.get("/control")[0] == 404 and admin.get("/login", method="PUT")[0] == 405
     assert modes(admin) == {"crcw"}
+
+
+@pytest.mark.parametrize("path", ["/login", "/logout", "/control"])
+def test_other_methods_are_told_that_an_action_takes_a_post(admin, path):
+    for method in ("GET", "HEAD", "PUT", "DELETE"):
+        status, headers, _ = admin.get(path, method=method)
+        assert status == 405 and headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +140,7 @@ def test_sessions_are_few_and_end_with_the_users(server, admin, files):
     until(lambda: any("passwords were loaded" in text for _, text, _ in admin.events()), "the event")
 
 
-def test_a_namespace_is_flushed(server, admin):
+def test_a_namespace_is_flushed_and_the_event_says_flush(server, admin):
     with server.connect() as client:
         password = f"{USER} {PASSWORD}".encode()
         client.ask(b"set x 0 0 %d\r\n%s\r\n" % (len(password), password))
@@ -143,6 +149,8 @@ def test_a_namespace_is_flushed(server, admin):
         session = admin.login(USER, PASSWORD)
         assert admin.post("/control", {"action": "flush", "namespace": "user"}, session)[0] == 200
         assert client.values(b"get user:1 other:1\r\n").keys() == {b"other:1"}
+        until(lambda: ("control", f"{USER}: flush user: done", 1) in admin.events(), "the event")
+        assert f' action="{USER}: flush user" ' in server.stderr()
         assert admin.post("/control", {"action": "flush", "namespace": "a:b"}, session)[0] == 409
 
 
@@ -254,8 +262,8 @@ def test_secrets_are_not_told(server, admin):
 @pytest.mark.parametrize(
     "lines, status",
     [
-        ("Content-Length: 99999", 431),
-        ("Content-Length: 99999999999999999999", 431),
+        ("Content-Length: 99999", 413),
+        ("Content-Length: 99999999999999999999", 413),
         ("Content-Length: x", 400),
         ("Content-Length: -1", 400),
         ("Content-Length: 2\r\nContent-Length: 2", 400),

@@ -23,6 +23,7 @@ AXE = PROJECT / "target/peers/axe/node_modules/axe-core/axe.min.js"
 VIEWS = [(1280, False), (390, True)]
 ALL_VIEWS = [(width, dark) for width in (1280, 390) for dark in (False, True)]
 PATIENCE_S = 40
+LONG_KEY = "long:" * 12
 EVENT = "return document.getElementById('events').textContent.includes('%s')"
 
 
@@ -52,7 +53,7 @@ def use(server, rounds=300):
     with server.connect() as connection:
         for number in range(rounds):
             connection.ask(b"set key:%d 0 0 4\r\nabcd\r\n" % number)
-            connection.values(b"get key:%d hot:key none\r\n" % number)
+            connection.values(b"get key:%d hot:key %s none\r\n" % (number, LONG_KEY.encode()))
 
 
 def url(server):
@@ -117,7 +118,9 @@ def test_it_shows_the_server_and_the_browser_does_not_complain(page, served):
     ))
     assert tiles["Items"] == "300" and tiles["Expiry lag, seconds"] == "0", tiles
     hot = page.value("return [...document.querySelectorAll('#hot tbody tr')].map((row) => row.textContent)")
-    assert any(row.startswith("hot%3Akey") for row in hot), hot
+    assert any(row.startswith("hot:key") for row in hot), hot
+    titles = "return [...document.querySelectorAll('#hot th')].some((th) => th.title === '%s')"
+    wait_for(page, titles % LONG_KEY, "a long key's tooltip")
     assert page.value("return document.querySelectorAll('#charts path[d^=M]').length") > 10
     assert "version" in page.value("return document.getElementById('events').textContent")
     assert "command line" in page.value("return document.getElementById('options').textContent")
@@ -171,6 +174,57 @@ def test_a_page_outlives_its_server(browser, start, tmp_path):
     assert server.ctl("restart").returncode == 0
     wait_for(page, EVENT % "restarted", "the restart")
     assert page.value(points) >= before
+    page.close()
+
+
+# The first request for history fails, and the question who is logged in has no answer until told otherwise.
+FAULTS = """
+const real = window.fetch;
+[window.failed, window.hung, window.answers] = [0, 0, false];
+window.fetch = (path, options = {}) => {
+    if (path.startsWith('history') && !window.failed) {
+        window.failed += 1;
+        return Promise.resolve(new Response('', { status: 500 }));
+    }
+    if (path !== 'session' || window.answers) return real(path, options);
+    window.hung += 1;
+    return new Promise((_, reject) => {
+        options.signal.addEventListener('abort', () => reject(options.signal.reason));
+    });
+};
+"""
+
+
+def test_a_request_that_fails_or_hangs_at_load_is_repeated(browser, start, tmp_path):
+    (tmp_path / "users").write_text("ada:secret\n")
+    server = serving(start, "-t", 2, "-m", "64", "--admin", "-1", "-Y", tmp_path / "users")
+    until(lambda: Admin(server).json("/state")["last"] >= 1, "a sample")
+    page = browser.open(url(server), 1280, script=FAULTS)
+    condition = "document.getElementById('condition').textContent"
+    wait_for(page, f"return {condition}.startsWith('ready')", "figures after the failure")
+    assert page.value("return window.failed") == 1
+    # The page goes on while the session is asked for, and turns grey without a server.
+    wait_for(page, "return window.hung", "the question")
+    before = page.value(f"return {condition}")
+    wait_for(page, f"return {condition} !== '{before}' && {condition}.startsWith('ready')", "an update")
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(page, "return document.body.classList.contains('stale')", "the page to turn grey")
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    wait_for(page, "return window.hung > 1", "the question to be asked again")
+    page.value("window.answers = true; return 1")
+    wait_for(page, "return document.querySelector('#controls .login') !== null", "the login")
+    page.close()
+
+
+def test_the_time_range_stays_when_the_page_is_loaded_again(browser, served):
+    page = browser.open(url(served), 1280)
+    chosen = "document.querySelector('input[name=range]:checked')?.value"
+    assert page.value(f"return {chosen}") == "300"
+    page.value("window.isOld = true; document.querySelector('input[value=\"3600\"]').click(); return 1")
+    page.call("Page.reload")
+    wait_for(page, f"return !window.isOld && {chosen} === '3600'", "the range")
     page.close()
 
 

@@ -236,13 +236,15 @@ pub const CONSOLE_HISTORY_BYTES: usize = 128 << 10;
 pub const CONSOLE_LOAD_BYTES_MAX: usize = 256;
 /// The longest update of a console's page.
 pub const CONSOLE_STATE_BYTES_MAX: usize = 5000;
+/// Bytes of history and events that a restart in place hands over.
+pub const CONSOLE_HANDOVER_BYTES_MAX: usize = 1 << 20;
 /// Samples of an update. A page that has missed more asks for the history.
 pub const CONSOLE_STATE_SAMPLES_MAX: usize = 2;
 /// Samples of one reply with history.
 pub const CONSOLE_HISTORY_ROWS_MAX: usize = 100;
 /// Hot keys of an update.
 pub const CONSOLE_HOT_KEYS: usize = 10;
-/// Bytes of a printed key in an update; a longer key is cut.
+/// Bytes of a printed key in an update; a longer key is cut in its middle.
 pub const CONSOLE_KEY_BYTES_MAX: usize = 48;
 /// Events that are kept.
 pub const CONSOLE_EVENTS_MAX: usize = 128;

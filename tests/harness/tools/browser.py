@@ -99,15 +99,16 @@ class Browser:
             assert data, "the browser has ended"
             self.buffer += data
 
-    def open(self, url, width, dark=False, height=800):
-        """A page in a window of so many CSS pixels, as a person would have it who likes it dark or not."""
-        return Page(self, url, width, height, dark)
+    def open(self, url, width, dark=False, height=800, script=""):
+        """A page in a window of so many CSS pixels, as a person would have it who likes it dark or not.
+        `script` runs before its own."""
+        return Page(self, url, width, height, dark, script)
 
 
 class Page:
     """A page that has loaded."""
 
-    def __init__(self, browser, url, width, height, dark):
+    def __init__(self, browser, url, width, height, dark, script):
         self.browser = browser
         self.width = width
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
@@ -124,6 +125,8 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+        if script:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
         self.call("Page.navigate", url=url)
         browser.until(
             lambda said: said.get("method") == "Page.loadEventFired" and said["sessionId"] == self.session

@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { nearest, niceTop, scaleOf, ticks } from "./charts.js";
+import { Chart, nearest, niceTop, scaleOf, ticks } from "./charts.js";
 import { bytes, duration, percent, short, span } from "./format.js";
+import { memoryChart } from "./panels.js";
 import { Store } from "./store.js";
 
 const ABOUT = {
-  boot: 1, started: 1000, workers: 3, partitions: 5, memory: 2 ** 20, steps: [[1, 4], [10, 4]],
+  boot: 1, series: 1, started: 1000, workers: 3, partitions: 5, steps: [[1, 4], [10, 4]],
   names: ["get_hits", "get_misses", "set", "touch", "delete", "arithmetic", "flush"],
 };
 
@@ -47,6 +48,18 @@ test("scales hold their values", () => {
   const log = scaleOf([30, 4000, null, 0], { log: true });
   assert.deepEqual([log.least, log.most], [10, 10000]);
   assert.ok(ticks(log).length <= 4 && ticks(scaleOf([null], { log: true })).length > 0);
+});
+
+test("the axis of memory by use ends at the limit of now, however high it may go", () => {
+  const limit = 64 * 2 ** 20;
+  const chart = memoryChart((name) => (row) => row[name]);
+  const row = { item_bytes: 10, index_bytes: 20, dead_bytes: 30, memory_limit: limit };
+  const heights = Chart.prototype.heights.call(chart, row);
+  assert.deepEqual(heights, [10, 30, 60, limit]);
+  assert.deepEqual(ticks(scaleOf(heights, chart)), [0, limit / 2, limit]);
+  assert.equal(scaleOf([null], chart).most, 1);
+  // More is used than a lowered limit allows.
+  assert.equal(scaleOf(Chart.prototype.heights.call(chart, { ...row, memory_limit: 40 }), chart).most, 60);
 });
 
 test("the nearest row is found", () => {
@@ -95,11 +108,24 @@ test("events are replaced when they are counted further", () => {
   assert.ok(store.query().includes("event=5"));
 });
 
-test("after a restart the samples of before stay", () => {
+test("after a restart in place the page goes on with the next sample and the next event", () => {
+  const store = begun();
+  const started = [1, 1, "start", 1000, 1000, "started", 1];
+  store.merge(state({ rows: [sample(1), sample(2)], events: [started] }));
+  store.begin({ ...ABOUT, boot: 2, started: 1010 });
+  assert.equal(store.query(), "since=2&event=1&worker=0&partition=0");
+  // It was taken by the program before: its time is before the start.
+  assert.equal(store.mergeHistory({ boot: 2, step: 1, first: 3, last: 3, rows: [sample(-7)] }), false);
+  store.merge(state({ boot: 2, first: 4, rows: [sample(1)], events: [[2, 2, "start", 1010, 1010, "restarted", 1]] }));
+  assert.deepEqual(store.ring(1).rows.map((row) => row[0]), [1001, 1002, 1003, 1011]);
+  assert.deepEqual([...store.events.values()].map(({ text }) => text), ["started", "restarted"]);
+});
+
+test("after a start from nothing the samples of before stay", () => {
   const store = begun();
   store.merge(state({ rows: [sample(1), sample(2)], workers: { of: 3, from: 0, rows: [[1, 0, 0, 0, null]] } }));
   assert.equal(store.next.worker, 1);
-  store.begin({ ...ABOUT, boot: 2, started: 1010 });
+  store.begin({ ...ABOUT, boot: 2, series: 2, started: 1010 });
   assert.equal(store.query(), "since=0&event=0&worker=0&partition=0");
   store.merge(state({ boot: 1, first: 3, rows: [sample(3)] }));
   store.merge(state({ boot: 2, first: 1, rows: [sample(1)] }));

@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use micanite_control::answer;
 use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::Failure;
 use super::acceptor::Acceptor;
@@ -19,7 +21,8 @@ use crate::configuration::Settings;
 use crate::control::restart::{Handover, Heirloom, monotonic_ns};
 use crate::native::Sockets;
 use crate::shared::Server;
-use crate::telemetry::log::{info, start};
+use crate::telemetry::admin::Left;
+use crate::telemetry::log::{info, start, warn};
 
 /// The number of the first descriptor that systemd passes.
 const FIRST: RawFd = 3;
@@ -43,6 +46,8 @@ pub(super) struct Inheritance {
     maps: Vec<Arc<OwnedFd>>,
     /// Locks of the directories where that memory is pinned.
     locks: Vec<File>,
+    /// History and events of the console.
+    history: Option<File>,
     /// The client that waits for the end of the restart.
     client: Option<Stream>,
     /// Time when the restart began, if this is one.
@@ -80,6 +85,13 @@ impl Inheritance {
     fn of_program(handover: Handover) -> Result<Self, Failure> {
         let mut this = Self::default();
         this.began_ns = Some(handover.began_ns);
+        this.history = handover.history.and_then(|number| match Inherited::take_any(number) {
+            Ok(taken) => Some(File::from(taken)),
+            Err(reason) => {
+                start!(WARN, "restart: the console's history cannot be taken over: {reason}");
+                None
+            }
+        });
         for (heirloom, number) in handover.descriptors {
             let wrong = |what: String| {
                 let kind = heirloom.name();
@@ -144,6 +156,7 @@ impl Inheritance {
 
     fn close_rest(&mut self) {
         self.admin = None;
+        self.history = None;
         self.own.drain(..).for_each(|it| it.remove_file());
         self.native.clear();
         self.udp.clear();
@@ -187,6 +200,11 @@ impl Inheritance {
             let there = listener.address();
             there.is_some_and(|there| matches(&there, address))
         })
+    }
+
+    /// Takes the history and the events that the previous program's console has left.
+    pub fn take_history(&mut self) -> Option<File> {
+        self.history.take()
     }
 
     /// Takes the previous program's listener on a Unix socket.
@@ -238,7 +256,7 @@ pub(super) fn pass_on(
     acceptor: &Acceptor,
     native: Option<&Sockets>,
     udp: &[OwnedFd],
-    admin: Option<&Listener>,
+    admin: Option<&Left>,
 ) -> Failure {
     let waiting = server.restart.take_waiting();
     let (activated, own) = acceptor.split();
@@ -248,7 +266,7 @@ pub(super) fn pass_on(
     kept.extend(own.iter().map(|it| (Heirloom::Own, it.as_fd())));
     kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
     kept.extend(udp.iter().map(|it| (Heirloom::Udp, it.as_fd())));
-    kept.extend(admin.map(|it| (Heirloom::Admin, it.as_fd())));
+    kept.extend(admin.map(|it| (Heirloom::Admin, it.listener.as_fd())));
     let maps = server.shared.cache.maps();
     kept.extend(maps.iter().map(|it| (Heirloom::Map, it.as_fd())));
     let locks = server.pin_locks.iter();
@@ -261,10 +279,31 @@ pub(super) fn pass_on(
             return failure(&error);
         }
     }
+    // It stays open until the program has been executed.
+    let history = admin.and_then(|admin| match history_file(&admin.history) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            warn!("the restart loses the console's history: {error}");
+            None
+        }
+    });
+    if let Some(file) = &history
+        && let Err(error) = handover.add_history(file)
+    {
+        return failure(&error);
+    }
     match server.restart.program() {
         Ok(program) => failure(&program.execute(&handover)),
         Err(reason) => failure(&reason),
     }
+}
+
+/// Returns a file in memory that begins with these bytes.
+fn history_file(history: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(c"micanite-history", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(history)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn take_datagrams(sockets: &mut Vec<UdpSocket>, address: &SocketAddr) -> Option<UdpSocket> {

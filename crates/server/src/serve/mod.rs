@@ -111,7 +111,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
-    opened.start_admin(&settings, &inheritance)?;
+    opened.start_admin(&settings, &mut inheritance)?;
     settings.io.probe()?;
     let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =
         opened;

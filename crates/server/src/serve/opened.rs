@@ -90,10 +90,11 @@ impl Opened {
     }
 
     /// Starts the admin side, if it has not been started yet.
-    pub fn start_admin(&mut self, settings: &Settings, inheritance: &Inheritance) -> Result<(), Failure> {
+    pub fn start_admin(&mut self, settings: &Settings, inheritance: &mut Inheritance) -> Result<(), Failure> {
         let tls = self.tls.clone().map(|tls| (tls, settings.admin_tls));
         let hosts = Hosts::new(&settings.admin_hosts);
-        self.admin.start(tls, hosts, inheritance.is_restart()).map_err(cannot_start)
+        let previous = (inheritance.is_restart(), inheritance.take_history());
+        self.admin.start(tls, hosts, previous).map_err(cannot_start)
     }
 }
 

@@ -8,6 +8,9 @@ use micanite_net::{keep_none_open, keep_open};
 /// Names the descriptors, and the process that may take them.
 pub(super) const VARIABLE: &str = "MICANITE_HANDOVER";
 
+/// Names the file of the console's history in a variable of its own: a build that does not know it ignores it.
+pub(super) const HISTORY_VARIABLE: &str = "MICANITE_HANDOVER_HISTORY";
+
 /// Purpose of a descriptor that outlives the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heirloom {
@@ -63,6 +66,8 @@ pub struct Handover {
     pub began_ns: u64,
     /// Open sockets, the maps of the partitions, and the locks that go with them.
     pub descriptors: Vec<(Heirloom, RawFd)>,
+    /// File with the history and the events of the console.
+    pub history: Option<RawFd>,
 }
 
 impl Handover {
@@ -73,7 +78,7 @@ impl Handover {
     }
 
     const fn new(began_ns: u64) -> Self {
-        Self { began_ns, descriptors: Vec::new() }
+        Self { began_ns, descriptors: Vec::new(), history: None }
     }
 
     /// Lets a descriptor outlive the program.
@@ -87,9 +92,22 @@ impl Handover {
         Ok(())
     }
 
+    /// Lets the file of the console's history outlive the program.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn add_history(&mut self, file: impl AsFd) -> io::Result<()> {
+        keep_open(&file)?;
+        self.history = Some(file.as_fd().as_raw_fd());
+        Ok(())
+    }
+
     /// Returns the message of the previous program in this process.
     pub fn received() -> Option<Self> {
-        Self::parse(&std::env::var(VARIABLE).ok()?, std::process::id())
+        let process = std::process::id();
+        let this = Self::parse(&std::env::var(VARIABLE).ok()?, process)?;
+        let history = std::env::var(HISTORY_VARIABLE).ok();
+        Some(Self { history: history.and_then(|text| history_of(&text, process)), ..this })
     }
 
     pub(super) fn text(&self, process: u32) -> String {
@@ -98,6 +116,11 @@ impl Handover {
             text.push_str(&format!(" {}={number}", heirloom.name()));
         }
         text
+    }
+
+    /// Returns the text of the other variable, if there is a history.
+    pub(super) fn history_text(&self, process: u32) -> Option<String> {
+        self.history.map(|number| format!("{process} {number}"))
     }
 
     /// A variable that was meant for another process tells nothing.
@@ -114,6 +137,12 @@ impl Handover {
         }
         Some(this)
     }
+}
+
+/// Reads the descriptor of the history.
+fn history_of(text: &str, process: u32) -> Option<RawFd> {
+    let (meant, number) = text.split_once(' ')?;
+    (meant.parse() == Ok(process)).then(|| number.parse().ok())?
 }
 
 #[cfg(test)]
@@ -135,8 +164,19 @@ mod tests {
                 (Heirloom::Lock, 10),
                 (Heirloom::Client, 9),
             ],
+            history: None,
         };
         assert_eq!(Handover::parse(&handover.text(7), 7), Some(handover));
+    }
+
+    #[test]
+    fn a_build_without_a_history_reads_the_message_of_one_that_has_it() {
+        let handover = Handover { history: Some(11), ..Handover::new(1) };
+        assert_eq!(Handover::parse(&handover.text(7), 7), Some(Handover::new(1)));
+        let text = handover.history_text(7).unwrap();
+        assert_eq!((history_of(&text, 7), history_of(&text, 8)), (Some(11), None));
+        assert_eq!((history_of("7", 7), history_of("7 x", 7)), (None, None));
+        assert_eq!(Handover::new(1).history_text(7), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::handover::VARIABLE;
+use super::handover::{HISTORY_VARIABLE, VARIABLE};
 use super::trial::VARIABLE as TRIAL_VARIABLE;
 use super::{Handover, Trial};
 
@@ -56,6 +56,7 @@ impl Program {
             .arg("--print-config")
             .env(TRIAL_VARIABLE, trial.text())
             .env_remove(VARIABLE)
+            .env_remove(HISTORY_VARIABLE)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -83,8 +84,12 @@ impl Program {
 
     /// Executes it in the place of this one. Returns only when that fails.
     pub fn execute(&self, handover: &Handover) -> io::Error {
-        let text = handover.text(std::process::id());
+        let process = std::process::id();
         let mut command = self.command();
-        command.env_remove(TRIAL_VARIABLE).env(VARIABLE, text).exec()
+        command.env_remove(TRIAL_VARIABLE).env_remove(HISTORY_VARIABLE).env(VARIABLE, handover.text(process));
+        if let Some(text) = handover.history_text(process) {
+            command.env(HISTORY_VARIABLE, text);
+        }
+        command.exec()
     }
 }

@@ -97,7 +97,7 @@ impl Connection {
             self.request.extend_from_slice(&bytes[..count]);
             let too_long = self.request.len() > REQUEST_BYTES_MAX;
             let request = Request::parse(&self.request);
-            if let Some(request) = request.or(too_long.then_some(Request::TooLong)) {
+            if let Some(request) = request.or(too_long.then_some(Request::HeadTooLong)) {
                 let from = From { token: self.token, peer: self.peer };
                 match console.reply(from, request) {
                     Some(reply) => self.reply = reply.into_bytes(),

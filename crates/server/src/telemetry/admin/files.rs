@@ -12,11 +12,12 @@ const MARK: &str = concat!(
     r##"<path d="M3 12V4l5 4 5-4v8" fill="none" stroke="#fff" stroke-width="2"/></svg>"##,
 );
 
-const FILES: [(&str, &str, &str); 11] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/console.css", STYLE, include_str!("page/console.css")),
     ("/icon.svg", ICON, MARK),
     ("/main.js", SCRIPT, include_str!("page/main.js")),
+    ("/ask.js", SCRIPT, include_str!("page/ask.js")),
     ("/store.js", SCRIPT, include_str!("page/store.js")),
     ("/format.js", SCRIPT, include_str!("page/format.js")),
     ("/charts.js", SCRIPT, include_str!("page/charts.js")),

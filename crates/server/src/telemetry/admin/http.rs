@@ -1,6 +1,7 @@
 //! The thread: connections that never block, each with one request and a deadline; samples once a second.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,14 +42,23 @@ pub(crate) struct AdminThread {
     pub address: SocketAddr,
     pub is_encrypted: bool,
     ending: Arc<(Waker, AtomicBool)>,
-    thread: JoinHandle<Listener>,
+    thread: JoinHandle<Left>,
+}
+
+/// For another program in this process.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub listener: Listener,
+    /// The console's history and events.
+    pub history: Vec<u8>,
 }
 
 /// TLS of the listener, if it is spoken.
 type Tls = Option<(Arc<TlsShared>, ListenTls)>;
 
 impl AdminThread {
-    /// Serves at a listener that is bound already. `deadline` is that of connections.
+    /// Serves at a listener that is bound already. `deadline` is that of connections, `left` the history of
+    /// the previous program.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
@@ -58,6 +68,7 @@ impl AdminThread {
         tls: Tls,
         hosts: Hosts,
         deadline: Duration,
+        left: Option<File>,
     ) -> io::Result<Self> {
         let address = listener.address().ok_or(ErrorKind::Unsupported)?;
         let tls = tls.filter(|(_, mark)| *mark != ListenTls::Plain);
@@ -70,7 +81,7 @@ impl AdminThread {
             listener,
             tls,
             poller,
-            console: Console::new(state, hosts, (address, is_encrypted), &ending),
+            console: Console::new(state, hosts, (address, is_encrypted), &ending, left),
             deadline,
             ending: Arc::clone(&ending),
             connections: VecDeque::with_capacity(CONNECTIONS_MAX),
@@ -81,8 +92,8 @@ impl AdminThread {
             // of them cannot fail.
             let _ = SigSet::all().thread_block();
             server.run();
-            server.console.end();
-            server.listener
+            let history = server.console.end();
+            Left { listener: server.listener, history }
         })?;
         Ok(Self { address, is_encrypted, ending, thread })
     }
@@ -92,8 +103,8 @@ impl AdminThread {
         self.ending.0.wake();
     }
 
-    /// Ends it, and the action that it executes. The listener stays for another program in this process.
-    pub fn end(self) -> Option<Listener> {
+    /// Ends it, and the action that it executes. What it leaves is for another program in this process.
+    pub fn end(self) -> Option<Left> {
         self.ending.1.store(true, Ordering::Release);
         self.ending.0.wake();
         // A panic ends the process before this.
@@ -252,7 +263,8 @@ mod tests {
         let state = Arc::new(State::default());
         state.set_running(Executor { server: Arc::clone(&bench.server), clock: Clock::start(), worker });
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        let admin = AdminThread::start(listener, &state, None, Hosts::default(), DEADLINE_OF_TEST).unwrap();
+        let admin =
+            AdminThread::start(listener, &state, None, Hosts::default(), DEADLINE_OF_TEST, None).unwrap();
         let login = log_in(admin.address);
         let action = post(admin.address, "/control", &login, r#"{"action":"flush","namespace":"user"}"#);
         let Ok(Post::Invalidate { answer, .. }) = posts.recv() else { panic!("no order for the worker") };

@@ -32,6 +32,7 @@ mod reply;
 mod request;
 mod state;
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use crate::security::tls::TlsShared;
 pub(crate) use feed::{bytes as feed_bytes, resident_bytes};
 pub(crate) use hosts::Hosts;
 use http::AdminThread;
+pub(crate) use http::Left;
 use state::State;
 
 /// All metrics of a server that runs, whether they are served over HTTP or not.
@@ -68,7 +70,7 @@ impl Admin {
     }
 
     /// Starts the thread, if it has not been started yet. `is_restart`: the program before in this process
-    /// was a server, too.
+    /// was a server, too. It may have left its history.
     ///
     /// # Errors
     /// The kernel has no more descriptors or threads.
@@ -76,11 +78,11 @@ impl Admin {
         &mut self,
         tls: Option<(Arc<TlsShared>, ListenTls)>,
         hosts: Hosts,
-        is_restart: bool,
+        (is_restart, left): (bool, Option<File>),
     ) -> io::Result<()> {
         self.state.set_restart(is_restart);
         if let Some(listener) = self.listener.take() {
-            self.thread = Some(AdminThread::start(listener, &self.state, tls, hosts, http::DEADLINE)?);
+            self.thread = Some(AdminThread::start(listener, &self.state, tls, hosts, http::DEADLINE, left)?);
         }
         Ok(())
     }
@@ -96,9 +98,9 @@ impl Admin {
         self.thread.as_ref().map(|thread| (thread.address, thread.is_encrypted))
     }
 
-    /// Ends the thread, and the action that it executes. The listener stays for another program in this
+    /// Ends the thread, and the action that it executes. What it leaves is for another program in this
     /// process.
-    pub fn end(self) -> Option<Listener> {
+    pub fn end(self) -> Option<Left> {
         self.thread.and_then(AdminThread::end)
     }
 }

@@ -14,10 +14,12 @@ pub(super) enum Request<'a> {
     Read { path: &'a str, query: &'a str, is_head: bool, headers: Headers<'a> },
     /// POST to one of [`POSTS`].
     Post { path: &'a str, headers: Headers<'a>, body: &'a [u8] },
-    /// Another method.
-    OtherMethod,
-    /// More header lines, or a longer request, than is read.
-    TooLong,
+    /// Another method than those of the path.
+    OtherMethod { allowed: &'static str },
+    /// More header lines, or a longer head, than is read.
+    HeadTooLong,
+    /// A longer body than is read.
+    BodyTooLong,
     /// No HTTP/1 request.
     Bad,
 }
@@ -56,7 +58,7 @@ impl<'a> Request<'a> {
         let head_bytes = match request.parse(bytes) {
             Ok(httparse::Status::Partial) => return None,
             Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
-            Err(httparse::Error::TooManyHeaders) => return Some(Self::TooLong),
+            Err(httparse::Error::TooManyHeaders) => return Some(Self::HeadTooLong),
             Err(_) => return Some(Self::Bad),
         };
         let (Some(method), Some(target)) = (request.method, request.path) else {
@@ -68,13 +70,17 @@ impl<'a> Request<'a> {
         let target = target.split('#').next().unwrap_or(target);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let kept = Headers::of(request.headers);
+        let takes_posts = POSTS.contains(&path);
         match method {
-            "GET" | "HEAD" => Some(Self::Read { path, query, is_head: method == "HEAD", headers: kept }),
-            "POST" if POSTS.contains(&path) => match body(request.headers, bytes, head_bytes) {
+            "GET" | "HEAD" if !takes_posts => {
+                Some(Self::Read { path, query, is_head: method == "HEAD", headers: kept })
+            }
+            "POST" if takes_posts => match body(request.headers, bytes, head_bytes) {
                 Ok(body) => body.map(|body| Self::Post { path, headers: kept, body }),
                 Err(refused) => Some(refused),
             },
-            _ => Some(Self::OtherMethod),
+            _ if takes_posts => Some(Self::OtherMethod { allowed: "POST" }),
+            _ => Some(Self::OtherMethod { allowed: "GET, HEAD" }),
         }
     }
 }
@@ -99,7 +105,7 @@ fn body<'a>(
         Ok(length) if head_bytes.saturating_add(length) <= REQUEST_BYTES_MAX => {
             Ok(bytes.get(head_bytes..head_bytes + length))
         }
-        _ if is_number => Err(Request::TooLong),
+        _ if is_number => Err(Request::BodyTooLong),
         _ => Err(Request::Bad),
     }
 }
@@ -133,11 +139,16 @@ mod tests {
             assert_eq!(Request::parse(bad), Some(Request::Bad), "{bad:?}");
         }
         let post = b"POST / HTTP/1.1\r\n\r\n";
-        assert_eq!(Request::parse(post), Some(Request::OtherMethod));
+        assert_eq!(Request::parse(post), Some(Request::OtherMethod { allowed: "GET, HEAD" }));
+        for method in ["PUT", "GET", "HEAD"] {
+            let login = format!("{method} /login HTTP/1.1\r\n\r\n");
+            let expected = Some(Request::OtherMethod { allowed: "POST" });
+            assert_eq!(Request::parse(login.as_bytes()), expected, "{method}");
+        }
         let mut long = b"GET / HTTP/1.1\r\n".to_vec();
         long.extend(b"a: b\r\n".repeat(HEADERS_MAX + 1));
         long.extend(b"\r\n");
-        assert_eq!(Request::parse(&long), Some(Request::TooLong));
+        assert_eq!(Request::parse(&long), Some(Request::HeadTooLong));
     }
 
     #[test]
@@ -153,8 +164,8 @@ mod tests {
             ("Content-Length: 1\r\nContent-Length: 1\r\n", Request::Bad),
             ("Content-Length: -1\r\n", Request::Bad),
             ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Request::Bad),
-            ("Content-Length: 9000\r\n", Request::TooLong),
-            ("Content-Length: 99999999999999999999999\r\n", Request::TooLong),
+            ("Content-Length: 9000\r\n", Request::BodyTooLong),
+            ("Content-Length: 99999999999999999999999\r\n", Request::BodyTooLong),
         ] {
             let bytes = format!("{head}{lines}\r\n");
             assert_eq!(Request::parse(bytes.as_bytes()), Some(expected), "{lines}");

@@ -61,6 +61,14 @@ impl Action {
     }
 }
 
+/// Returns an order in the words of the console.
+pub(super) fn words(order: &Request) -> String {
+    match order {
+        Request::Invalidate { name } => format!("flush {name}"),
+        order => order.to_string(),
+    }
+}
+
 fn path(settings: &Settings, name: &str) -> Result<PathBuf, String> {
     let Some(folder) = &settings.admin_files else {
         return Err("there is no directory for files: start the server with --admin-files DIRECTORY".into());
@@ -87,7 +95,7 @@ mod tests {
         let options: Options = toml::from_str(options).unwrap();
         let settings = Settings::of(&options, 2).unwrap();
         let action: Action = serde_json::from_str(action).map_err(|error| error.to_string())?;
-        action.order(&settings).map(|order| order.to_string())
+        action.order(&settings).map(|order| words(&order))
     }
 
     #[test]
@@ -102,7 +110,7 @@ mod tests {
                 "record 0.1 60 - /var/files/a.rec",
             ),
             (r#"{"action":"stop-recording"}"#, "record stop"),
-            (r#"{"action":"flush","namespace":"user"}"#, "invalidate user"),
+            (r#"{"action":"flush","namespace":"user"}"#, "flush user"),
         ] {
             assert_eq!(order(files, action).as_deref(), Ok(expected), "{action}");
         }

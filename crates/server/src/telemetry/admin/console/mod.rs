@@ -15,6 +15,7 @@ mod room;
 mod sessions;
 mod work;
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -79,10 +80,11 @@ impl Console {
         hosts: Hosts,
         (address, is_encrypted): (SocketAddr, bool),
         waker: &Arc<(Waker, AtomicBool)>,
+        left: Option<File>,
     ) -> Self {
         Self {
             state: Arc::clone(state),
-            feed: Feed::new(),
+            feed: Feed::new(left),
             sessions: Sessions::new(address.port(), is_encrypted),
             hosts,
             is_loopback: address.ip().is_loopback(),
@@ -109,21 +111,27 @@ impl Console {
         Some((token, reply))
     }
 
-    /// Waits for the action that is executed. No further one begins.
-    pub fn end(&mut self) {
+    /// Waits for the action that is executed. No further one begins. Returns the history and the events for
+    /// the next program.
+    pub fn end(&mut self) -> Vec<u8> {
         self.work.end();
+        while self.answer().is_some() {}
+        self.feed.leave(&self.state)
     }
 
     /// Returns the reply to a request; `None` if it comes later.
     pub fn reply(&mut self, from: From, request: Request<'_>) -> Option<Reply> {
         let headers = match request {
             Request::Bad => return Some(Reply::text("400 Bad Request", "no HTTP/1 request")),
-            Request::TooLong => {
+            Request::HeadTooLong => {
                 return Some(Reply::text("431 Request Header Fields Too Large", "the request is too long"));
             }
-            Request::OtherMethod => {
-                let reply = Reply::text("405 Method Not Allowed", "only GET and HEAD");
-                return Some(reply.with("Allow", "GET, HEAD"));
+            Request::BodyTooLong => {
+                return Some(Reply::text("413 Content Too Large", "the body is too long"));
+            }
+            Request::OtherMethod { allowed } => {
+                let reply = Reply::text("405 Method Not Allowed", format!("only {allowed}"));
+                return Some(reply.with("Allow", allowed));
             }
             Request::Read { headers, .. } | Request::Post { headers, .. } => headers,
         };
@@ -254,7 +262,7 @@ impl Console {
         let refused = |text: String| Reply::text("400 Bad Request", text);
         let action: Action = serde_json::from_slice(body).map_err(|error| refused(error.to_string()))?;
         let order = action.order(&executor.server.settings).map_err(refused)?;
-        let what = format!("{user}: {}", actions::printable(&order.to_string()));
+        let what = format!("{user}: {}", actions::printable(&actions::words(&order)));
         match self.work.begin(from.token, what, order, executor) {
             Some(Ok(())) => Ok(None),
             Some(Err(error)) => Err(Reply::text(UNAVAILABLE, format!("cannot start a thread: {error}"))),

@@ -13,16 +13,16 @@ impl Feed {
         let names = sample::NAMES.map(|name| format!("\"{name}\""));
         let steps = CONSOLE_STEPS.map(|(step_s, samples)| format!("[{step_s},{samples}]"));
         Some(format!(
-            "{{\"boot\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\
-             \"partitions\":{},\"memory\":{},\"connections_max\":{},\"controls\":{},\"files\":{},\
+            "{{\"boot\":{},\"series\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\
+             \"partitions\":{},\"connections_max\":{},\"controls\":{},\"files\":{},\
              \"flush\":{},\"steps\":[{}],\"names\":[{}],\"options\":[{}]}}",
             self.boot,
+            self.series,
             env!("CARGO_PKG_VERSION"),
             server.started_s,
             json::text(&name(server)),
             settings.threads,
             server.shared.cache.layout().partitions,
-            settings.memory_bytes_max,
             settings.connections_max,
             server.auth.is_some(),
             settings.admin_files.is_some(),

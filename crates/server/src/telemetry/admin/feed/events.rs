@@ -3,13 +3,16 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::{CONSOLE_EVENT_BYTES_MAX, CONSOLE_EVENTS_MAX};
 
 /// An event of the same kind within this time is the same event.
 const TOGETHER_S: u32 = 60;
 
 /// Kinds of events; refusals are those that clients can provoke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
     Start,
     End,
@@ -34,7 +37,7 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Event {
     /// Identity; it stays when the event is counted further.
     pub id: u64,
@@ -56,6 +59,26 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Goes on after events that the previous program kept; the oldest go if there are too many.
+    pub fn go_on(last: u64, events: Vec<Event>) -> Self {
+        let surplus = events.len().saturating_sub(CONSOLE_EVENTS_MAX);
+        let kept = events.into_iter().skip(surplus).map(|event| {
+            let text = shortened(&event.text, CONSOLE_EVENT_BYTES_MAX);
+            Event { text, ..event }
+        });
+        Self { events: kept.collect(), last }
+    }
+
+    /// Returns the number of the last change.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns all events, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+
     /// Adds what happened once.
     pub fn add(&mut self, kind: Kind, now_s: u32, text: impl Into<String>) {
         self.push(kind, now_s, shortened(&text.into(), CONSOLE_EVENT_BYTES_MAX), 1);
@@ -174,13 +197,11 @@ mod tests {
     #[test]
     fn a_long_action_keeps_its_outcome() {
         let mut events = Events::default();
-        let what = format!("ada: invalidate {}", "ä".repeat(300));
+        let what = format!("ada: flush {}", "ä".repeat(300));
         events.add_outcome(5, &what, "no namespace\nof this name");
         events.add_outcome(5, "ada: mode crew", &"é".repeat(300));
         let texts: Vec<_> = events.since(0).iter().map(|event| event.text.clone()).collect();
-        assert!(
-            texts[0].starts_with("ada: invalidate ä") && texts[0].ends_with("…: no namespace?of this name")
-        );
+        assert!(texts[0].starts_with("ada: flush ä") && texts[0].ends_with("…: no namespace?of this name"));
         assert!(texts[1].starts_with("ada: mode crew: é") && texts[1].ends_with('…'));
         assert!(texts.iter().all(|text| text.len() <= CONSOLE_EVENT_BYTES_MAX));
     }

@@ -76,6 +76,12 @@ impl Ring {
         self.ticks = 0;
     }
 
+    /// Goes on after samples that the previous program took, up to this number.
+    pub fn go_on(&mut self, last: u64, samples: impl Iterator<Item = Sample>) {
+        samples.for_each(|sample| self.push(sample));
+        self.last = last;
+    }
+
     fn push(&mut self, sample: Sample) {
         if self.samples.len() == self.samples_max {
             self.samples.pop_front();

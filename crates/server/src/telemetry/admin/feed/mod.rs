@@ -10,21 +10,27 @@
 
 mod about;
 mod events;
+mod heritage;
 mod history;
 mod json;
+mod keys;
 mod observer;
 mod sample;
 mod state;
 mod workers;
 
+use std::fs::File;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use super::state::State;
-use crate::limits::{CONSOLE_HISTORY_BYTES, CONSOLE_HOT_KEYS};
+use crate::limits::{CONSOLE_HANDOVER_BYTES_MAX, CONSOLE_HISTORY_BYTES, CONSOLE_HOT_KEYS};
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use crate::telemetry::hot::{self, Hottest};
+use crate::telemetry::log::warn;
 use events::{Events, Kind};
+use heritage::Heritage;
 use history::History;
 use observer::Observer;
 use sample::Moment;
@@ -39,15 +45,17 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) struct Feed {
     next: Instant,
     running: Option<Running>,
+    history: History,
     events: Events,
     /// Number of this program's run: a page that was loaded before a restart notices it.
     boot: u32,
+    /// Number of the first program's run whose samples and events are counted on.
+    series: u32,
 }
 
 /// Data of a server that runs.
 #[derive(Debug)]
 struct Running {
-    history: History,
     loads: Loads,
     observer: Observer,
     hottest: Hottest,
@@ -61,10 +69,33 @@ pub(crate) const fn bytes(workers: usize) -> usize {
 }
 
 impl Feed {
-    pub fn new() -> Self {
+    /// Goes on with the history and the events that the previous program left in this file, if it did.
+    pub fn new(left: Option<File>) -> Self {
         // Any number does: it differs from the last one's with all likelihood.
         let boot = getrandom::u32().unwrap_or_else(|_| std::process::id());
-        Self { next: Instant::now(), running: None, events: Events::default(), boot }
+        let heritage = left.and_then(|file| match read(&file) {
+            Ok(heritage) => Some(heritage),
+            Err(reason) => {
+                warn!("the console begins without the history from before the restart: {reason}");
+                None
+            }
+        });
+        let series = heritage.as_ref().map_or(boot, |heritage| heritage.series);
+        let parts = heritage.map(Heritage::into_parts);
+        let (history, events) = parts.unwrap_or_else(|| (History::new(), Events::default()));
+        Self { next: Instant::now(), running: None, history, events, boot, series }
+    }
+
+    /// Returns the history and the events for the next program, the last ones included; nothing if none
+    /// follows.
+    pub fn leave(&mut self, state: &State) -> Vec<u8> {
+        let Some((server, clock)) = state.running().filter(|(server, _)| server.restart.is_wanted()) else {
+            return Vec::new();
+        };
+        if let Some(running) = &mut self.running {
+            running.observer.look(server, seconds(clock.now_ms()), &mut self.events);
+        }
+        Heritage::of(self.series, &self.history, &self.events).text()
     }
 
     /// Takes a sample if it is time. Returns the milliseconds to the next one.
@@ -102,14 +133,13 @@ impl Feed {
             let version = env!("CARGO_PKG_VERSION");
             events.add(Kind::Start, server.started_s, format!("version {version} {how}"));
             Running {
-                history: History::new(),
                 loads: Loads::new(server),
                 observer: Observer::new(server),
                 hottest: Hottest::default(),
                 hottest_at: u64::MAX,
             }
         });
-        running.history.tick(|| Moment::of(server), now_s, resident_bytes());
+        self.history.tick(|| Moment::of(server), now_s, resident_bytes());
         running.loads.tick(server);
         running.observer.look(server, now_s, events);
     }
@@ -117,14 +147,20 @@ impl Feed {
 
 impl Running {
     /// Returns the hottest keys, looked up at most once for each sample.
-    fn hottest(&mut self, server: &Server, now_s: u32) -> &Hottest {
-        let sample = self.history.rings[0].last();
+    fn hottest(&mut self, server: &Server, now_s: u32, sample: u64) -> &Hottest {
         if self.hottest_at != sample {
             self.hottest_at = sample;
             self.hottest = hot::hottest(&server.shared.hot, now_s, CONSOLE_HOT_KEYS);
         }
         &self.hottest
     }
+}
+
+fn read(left: &File) -> Result<Heritage, String> {
+    let mut text = Vec::new();
+    let mut rest = left.take(CONSOLE_HANDOVER_BYTES_MAX as u64 + 1);
+    rest.read_to_end(&mut text).map_err(|error| error.to_string())?;
+    Heritage::parse(&text)
 }
 
 /// Memory of the process that is in use; 0 where the kernel does not tell.

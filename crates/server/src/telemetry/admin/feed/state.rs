@@ -6,15 +6,15 @@ use micanite_control::Balance;
 use micanite_engine::Access;
 
 use super::events::Event;
-use super::{Feed, Running, json};
+use super::history::History;
+use super::sample::Sample;
+use super::{Feed, Running, json, keys};
 use crate::limits::{
-    CONSOLE_HISTORY_ROWS_MAX, CONSOLE_KEY_BYTES_MAX, CONSOLE_STATE_BYTES_MAX, CONSOLE_STATE_SAMPLES_MAX,
-    CONSOLE_STEPS,
+    CONSOLE_HISTORY_ROWS_MAX, CONSOLE_STATE_BYTES_MAX, CONSOLE_STATE_SAMPLES_MAX, CONSOLE_STEPS,
 };
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use crate::telemetry::admin::state::State;
-use crate::telemetry::hot;
 
 /// Significant digits of samples, and of loads.
 const DIGITS: i32 = 4;
@@ -68,8 +68,8 @@ impl Feed {
         let running = self.running.as_mut()?;
         let mut to = String::with_capacity(CONSOLE_STATE_BYTES_MAX);
         head(&mut to, self.boot, state, (server, clock));
-        samples(&mut to, running, server, wanted);
-        hot_keys(&mut to, running, server, clock);
+        samples(&mut to, &self.history, server, wanted);
+        keys::write(&mut to, running, (server, clock), self.history.rings[0].last());
         let changed = self.events.since(wanted.event);
         to.push_str(",\"events\":[");
         for (place, event) in changed.iter().enumerate() {
@@ -82,6 +82,7 @@ impl Feed {
         to.push(']');
         workers(&mut to, running, wanted.worker);
         partitions(&mut to, server, wanted);
+        keys::write_full(&mut to, running);
         to.push('}');
         Some(to)
     }
@@ -94,20 +95,25 @@ impl Feed {
     /// Returns samples of a ring after one of this number; `None` where there is no such ring.
     pub fn history(&self, state: &State, wanted: Wanted) -> Option<String> {
         let (server, _) = state.running()?;
-        let ring = self.running.as_ref()?.history.ring(wanted.step)?;
+        let ring = self.history.ring(wanted.step)?;
         let (first, samples) = ring.since(wanted.since);
         let (boot, step, last) = (self.boot, wanted.step, ring.last());
         let mut to =
             format!("{{\"boot\":{boot},\"step\":{step},\"first\":{first},\"last\":{last},\"rows\":[");
         for (place, sample) in samples.take(CONSOLE_HISTORY_ROWS_MAX).enumerate() {
             to.push_str(if place > 0 { ",[" } else { "[" });
-            let _ = write!(to, "{},", sample.at_s.saturating_sub(server.started_s));
-            json::numbers(&mut to, &sample.values, DIGITS);
-            to.push(']');
+            write_sample(&mut to, sample, server);
         }
         to.push_str("]}");
         Some(to)
     }
+}
+
+/// Writes a sample with its time after the start, which is negative for one of the previous program.
+fn write_sample(to: &mut String, sample: &Sample, server: &Server) {
+    let _ = write!(to, "{},", i64::from(sample.at_s) - i64::from(server.started_s));
+    json::numbers(to, &sample.values, DIGITS);
+    to.push(']');
 }
 
 fn head(to: &mut String, boot: u32, state: &State, (server, clock): (&Server, Clock)) {
@@ -128,35 +134,15 @@ fn head(to: &mut String, boot: u32, state: &State, (server, clock): (&Server, Cl
 }
 
 /// The samples since; a client that has missed more asks for the history.
-fn samples(to: &mut String, running: &Running, server: &Server, wanted: Wanted) {
-    let ring = &running.history.rings[0];
+fn samples(to: &mut String, history: &History, server: &Server, wanted: Wanted) {
+    let ring = &history.rings[0];
     let newest = ring.last().saturating_sub(CONSOLE_STATE_SAMPLES_MAX as u64);
     let (first, samples) = ring.since(wanted.since.max(newest));
-    let coarse = running.history.rings[1].last();
+    let coarse = history.rings[1].last();
     let _ = write!(to, ",\"last\":{},\"coarse\":{coarse},\"first\":{first},\"rows\":[", ring.last());
     for (place, sample) in samples.enumerate() {
         to.push_str(if place > 0 { ",[" } else { "[" });
-        let _ = write!(to, "{},", sample.at_s.saturating_sub(server.started_s));
-        json::numbers(to, &sample.values, DIGITS);
-        to.push(']');
-    }
-    to.push(']');
-}
-
-/// Printed keys need no escaping; long ones are cut.
-fn hot_keys(to: &mut String, running: &mut Running, server: &Server, clock: Clock) {
-    let hottest = running.hottest(server, seconds(clock.now_ms()));
-    let _ = write!(to, ",\"hot_samples\":{:.0},\"hot\":[", hottest.samples);
-    for (place, hot) in hottest.keys.iter().enumerate() {
-        let mut key = hot::printed(&hot.key);
-        if key.len() > CONSOLE_KEY_BYTES_MAX {
-            key.truncate(CONSOLE_KEY_BYTES_MAX);
-            key.push('…');
-        }
-        let comma = if place > 0 { "," } else { "" };
-        let _ = write!(to, "{comma}[\"{key}\",");
-        json::number(to, hot.share as f32, DIGITS_OF_LOADS);
-        to.push(']');
+        write_sample(to, sample, server);
     }
     to.push(']');
 }

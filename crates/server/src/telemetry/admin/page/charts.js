@@ -31,11 +31,11 @@ export function ticks(scale) {
 }
 
 /** The scale that shows these values. */
-export function scaleOf(values, { log, fixed, base }) {
+export function scaleOf(values, { log, fixed, base, isTight }) {
   if (fixed) return { log: false, least: fixed[0], most: fixed[1] };
   const known = values.filter((value) => value !== null && (!log || value > 0));
   const most = known.length ? Math.max(...known) : 1;
-  if (!log) return { log: false, least: 0, most: niceTop(most, base) };
+  if (!log) return { log: false, least: 0, most: isTight && most > 0 ? most : niceTop(most, base) };
   const least = known.length ? Math.min(...known) : 1;
   const power = (of, round) => 10 ** round(Math.log10(of));
   const [low, high] = [power(least, Math.floor), power(most, Math.ceil)];
@@ -52,7 +52,8 @@ export function nearest(rows, at) {
 }
 
 export class Chart {
-  /** series: [{label, value: (row) => number or null}]; options: title, format, stacked, log, fixed. */
+  /** series: [{label, value: (row) => number or null}]; options: title, format, stacked, log,
+   * fixed, and isTight: the axis ends at the largest value. */
   constructor(into, options, onCursor) {
     Object.assign(this, { stacked: false, log: false, fixed: null, base: 10, note: "" }, options);
     this.figure = document.createElement("figure");

@@ -1,5 +1,6 @@
 // Login and actions. The token of the session goes into a header, which no page of another site can send.
 
+import { ask, post, reason } from "./ask.js";
 import { MODES } from "./store.js";
 import { element } from "./tables.js";
 
@@ -7,16 +8,32 @@ export class Controls {
   constructor(into) {
     this.into = into;
     this.token = null;
+    this.about = null;
+    [this.isKnown, this.isAsking] = [true, false];
     this.said = element("p", "", { class: "outcome", role: "status" });
   }
 
-  async begin(about) {
+  /** Takes /about of another run of the server. */
+  begin(about) {
+    if (this.about?.boot === about.boot) return;
     this.about = about;
-    if (!about.controls) {
-      return this.into.replaceChildren(element("p", "Read-only. With users (-Y FILE) the server offers a login here."));
-    }
-    const session = await fetch("session").then((reply) => reply.json()).catch(() => ({ user: null }));
-    return this.enter(session);
+    this.isKnown = !about.controls;
+    const text = this.isKnown
+      ? "Read-only. With users (-Y FILE) the server offers a login here."
+      : "Asking who is logged in.";
+    this.into.replaceChildren(element("p", text));
+  }
+
+  /** Asks who is logged in, until the server has answered that. Nothing waits for it. */
+  async look() {
+    if (this.isKnown || this.isAsking) return;
+    const { about } = this;
+    this.isAsking = true;
+    const session = await ask("session").catch(() => null);
+    this.isAsking = false;
+    if (!session || about !== this.about) return;
+    this.isKnown = true;
+    this.enter(session);
   }
 
   enter({ user, token }) {
@@ -35,21 +52,18 @@ export class Controls {
   }
 
   async post(path, body) {
-    const headers = { "Content-Type": "application/json" };
-    if (this.token) headers["X-Micanite-Token"] = this.token;
     this.said.className = "outcome";
     this.said.textContent = "…";
     try {
-      const reply = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-      const text = (await reply.text()).trim();
-      if (reply.status === 401 && this.token) this.enter({ user: null });
-      if (!reply.ok) throw new Error(text || reply.statusText);
-      const begun = reply.status === 202;
+      const { status, ok, text } = await post(path, body, this.token);
+      if (status === 401 && this.token) this.enter({ user: null });
+      if (!ok) throw new Error(text);
+      const begun = status === 202;
       this.said.textContent = path !== "control" ? "" : begun ? text : `Done. ${text}`;
       return text;
     } catch (error) {
       this.said.className = "outcome bad";
-      this.said.textContent = error.message;
+      this.said.textContent = reason(error);
       return null;
     }
   }

@@ -1,5 +1,6 @@
 // Asks the server every two seconds for what is new, and shows it.
 
+import { ask, reason } from "./ask.js";
 import { Controls } from "./controls.js";
 import { span } from "./format.js";
 import { Heat } from "./heat.js";
@@ -7,7 +8,8 @@ import { Charts, Tiles } from "./panels.js";
 import { Store } from "./store.js";
 import { showEvents, showHot, showLatency, showOptions } from "./tables.js";
 
-const [REFRESH_MS, HIDDEN_MS, PATIENCE_MS] = [2000, 10_000, 5000];
+const [REFRESH_MS, HIDDEN_MS] = [2000, 10_000];
+const RANGE = "micanite-range";
 const $ = (id) => document.getElementById(id);
 
 const store = new Store();
@@ -18,15 +20,11 @@ let charts = null;
 let cursor = null;
 let answeredAt = performance.now();
 let silence = null;
-let controlsOf = null;
-
-async function ask(path) {
-  const reply = await fetch(path, { signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" });
-  if (!reply.ok) throw new Error(reply.status === 503 ? (await reply.text()).trim() : `status ${reply.status}`);
-  return reply.json();
-}
+/** The run of the server whose history is here; null until all of it is. */
+let begun = null;
 
 async function begin() {
+  begun = null;
   const about = await ask("about");
   store.begin(about);
   const workers = `${about.workers} worker${about.workers > 1 ? "s" : ""}`;
@@ -35,11 +33,9 @@ async function begin() {
   $("about").textContent = up;
   showOptions($("options"), about);
   charts ??= new Charts($("charts"), store, (at) => { cursor = at; draw(); });
+  controls.begin(about);
   for (const [step] of [...about.steps].reverse()) await fetchHistory(step);
-  if (controlsOf !== about.boot) {
-    controlsOf = about.boot;
-    await controls.begin(about);
-  }
+  begun = about.boot;
 }
 
 async function fetchHistory(step) {
@@ -49,9 +45,9 @@ async function fetchHistory(step) {
 
 async function refresh() {
   try {
-    if (!store.about) await begin();
+    if (begun === null) await begin();
     let state = await ask(`state?${store.query()}`);
-    if (state.boot !== store.about.boot) {
+    if (state.boot !== begun) {
       await begin();
       state = await ask(`state?${store.query()}`);
     }
@@ -60,8 +56,9 @@ async function refresh() {
     answeredAt = performance.now();
     silence = null;
     show();
+    controls.look();
   } catch (error) {
-    silence = error.name === "TimeoutError" ? "it took too long" : error.message;
+    silence = reason(error);
     showAge();
   }
   setTimeout(refresh, document.hidden ? HIDDEN_MS : REFRESH_MS);
@@ -104,7 +101,22 @@ function draw() {
   charts.draw(store.rows(seconds), cursor);
 }
 
-$("ranges").addEventListener("change", draw);
+/** The range that was chosen before the page was loaded again. Storage may be forbidden. */
+function restoreRange() {
+  try {
+    const kept = sessionStorage.getItem(RANGE);
+    document.querySelectorAll("input[name=range]").forEach((it) => { if (it.value === kept) it.checked = true; });
+  } catch { /* The default stays. */ }
+}
+
+function keepRange(event) {
+  try {
+    sessionStorage.setItem(RANGE, event.target.value);
+  } catch { /* It is lost at the next load. */ }
+}
+
+restoreRange();
+$("ranges").addEventListener("change", (event) => { keepRange(event); draw(); });
 new ResizeObserver(draw).observe($("charts"));
 document.addEventListener("visibilitychange", () => { if (!document.hidden) draw(); });
 setInterval(showAge, 1000);

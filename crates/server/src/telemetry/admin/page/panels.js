@@ -42,6 +42,17 @@ export class Tiles {
   }
 }
 
+const series = (entries) => entries.map(([label, value]) => ({ label, value }));
+
+/** Memory by use up to the limit of now, which --memory-max lets grow. */
+export function memoryChart(of) {
+  const used = ["item_bytes", "index_bytes", "dead_bytes"].map(of);
+  const rest = (row) => Math.max(0, of("memory_limit")(row) - used.reduce((sum, value) => sum + value(row), 0));
+  return { title: "Memory by use", format: bytes, stacked: true, isTight: true,
+    series: series([["items", used[0]], ["index", used[1]], ["deleted, expired", used[2]],
+      ["free, overwritten", rest]]) };
+}
+
 /** All charts, with one cursor. */
 export class Charts {
   constructor(into, store, onCursor) {
@@ -51,11 +62,6 @@ export class Charts {
       const rate = store.requests(row);
       return `${short(Math.min(rate, store.number(row, "all_timed")))}/s timed of ${short(rate)}/s`;
     };
-    const rest = (row) => {
-      const used = ["item_bytes", "index_bytes", "dead_bytes"].reduce((sum, name) => sum + store.number(row, name), 0);
-      return Math.max(0, store.number(row, "memory_limit") - used);
-    };
-    const series = (entries) => entries.map(([label, value]) => ({ label, value }));
     const charts = [
       { title: "Requests per second by command", format: short,
         series: COMMANDS.map(([label, value]) => ({ label, value: (row) => value(store, row) })) },
@@ -65,9 +71,7 @@ export class Charts {
         series: series([["50 %", of("all_p50")], ["99 %", of("all_p99")], ["99.9 %", of("all_p999")]]) },
       { title: "Items that leave, per second", format: short,
         series: series([["evicted", of("evictions")], ["expired", of("expired")]]) },
-      { title: "Memory by use", format: bytes, stacked: true, fixed: [0, store.about.memory],
-        series: series([["items", of("item_bytes")], ["index", of("index_bytes")],
-          ["deleted, expired", of("dead_bytes")], ["free, overwritten", rest]]) },
+      memoryChart(of),
       { title: "Connections", format: short,
         series: series([["open", of("connections")], ["new per second", of("accepted")]]) },
       { title: "Refused per second", format: short,

@@ -10,21 +10,24 @@ export class Store {
     this.events = new Map();
     this.about = null;
     this.state = null;
-    this.reset();
+    this.event = 0;
+    this.forgetLoads();
   }
 
-  reset() {
-    this.rings.forEach((ring) => { ring.last = 0; });
-    this.event = 0;
+  forgetLoads() {
     this.workers = [];
     this.partitions = [];
     this.next = { worker: 0, partition: 0, generation: null, seen: 0 };
   }
 
-  /** Takes /about. After a restart of the server the samples of before stay. */
+  /** Takes /about. After a restart in place samples and events are counted on; otherwise those of before stay. */
   begin(about) {
     const before = this.about;
-    if (before && before.boot !== about.boot) this.reset();
+    if (before?.boot !== about.boot) this.forgetLoads();
+    if (before?.series !== about.series) {
+      this.rings.forEach((ring) => { ring.last = 0; });
+      this.event = 0;
+    }
     this.about = about;
     this.place = new Map(about.names.map((name, at) => [name, at + 1]));
     about.steps.forEach(([step, most]) => {
@@ -75,7 +78,7 @@ export class Store {
   }
 
   note([id, number, kind, firstAt, lastAt, text, count]) {
-    const key = `${this.about.boot}/${id}`;
+    const key = `${this.about.series}/${id}`;
     this.events.delete(key);
     this.events.set(key, { kind, firstAt, lastAt, text, count });
     this.event = Math.max(this.event, number);

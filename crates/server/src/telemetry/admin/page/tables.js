@@ -54,14 +54,16 @@ export function showLatency(into, store) {
 }
 
 export function showHot(into, note, store) {
-  const { hot, hot_samples: samples } = store.state;
+  const { hot, full, hot_samples: samples } = store.state;
   const rate = store.requests(store.last()) ?? 0;
   if (!hot.length) {
     note.textContent = "";
     return void into.replaceChildren(element("p", "Nothing is asked for."));
   }
   const rows = hot.map(([key, share]) => [key, percent(share), short(share * rate)]);
-  into.replaceChildren(table("Keys that are asked for most", ["Key", "Share", "Requests/s"], rows));
+  const made = table("Keys that are asked for most", ["Key", "Share", "Requests/s"], rows);
+  full.forEach(([place, key]) => { made.tBodies[0].rows[place].cells[0].title = key; });
+  into.replaceChildren(made);
   note.textContent = `Estimated from ${short(samples)} samples that fade with a half-life of 20 s.`;
   return undefined;
 }
