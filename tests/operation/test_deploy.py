@@ -24,6 +24,25 @@ def mib(quantity):
     return int(number) * (1024 if unit == "Gi" else 1)
 
 
+def settings(path):
+    """The variables of a file of assignments."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def replace_image(folder, kustomization, found):
+    """Puts the image's name of the generated ConfigMap in its place, as the replacement does."""
+    (generated,), (replacement,) = kustomization["configMapGenerator"], kustomization["replacements"]
+    source, (target,) = replacement["source"], replacement["targets"]
+    assert (source["kind"], source["name"]) == ("ConfigMap", generated["name"])
+    assert generated["options"]["annotations"] == {"config.kubernetes.io/local-config": "true"}
+    (file,), (path,) = generated["envs"], target["fieldPaths"]
+    assert path == "spec.template.spec.containers.[name=micanite].image"
+    (one,) = found[target["select"]["kind"]]["spec"]["template"]["spec"]["containers"]
+    assert one["name"] == "micanite"
+    one["image"] = settings(folder / file)[source["fieldPath"].removeprefix("data.")]
+
+
 def objects(folder):
     """The objects that a kustomization is made of, by their kinds, with its patches."""
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
@@ -33,6 +52,8 @@ def objects(folder):
         listed = objects(path) if path.is_dir() else {(one := yaml.safe_load(path.read_text()))["kind"]: one}
         assert not listed.keys() & found.keys()
         found |= listed
+    if "replacements" in kustomization:
+        replace_image(folder, kustomization, found)
     for patch in kustomization.get("patches", []):
         for operation in yaml.safe_load(patch["patch"]):
             apply(found[patch["target"]["kind"]], operation)
@@ -76,18 +97,17 @@ def beside_mib(server):
 
 
 def test_one_place_names_the_image(kinds):
-    """Each of the two ways to deploy has one place, and both have the image of this version."""
+    """Kubernetes and compose read it from one file, which has the image of this version."""
     told = subprocess.run([command()[0], "--version"], capture_output=True, text=True, check=True)
-    version = told.stdout.split()[1]
-    assert container(kinds)["image"] == "micanite"
-    kustomizations = [yaml.safe_load(path.read_text()) for path in KUBERNETES.glob("*/kustomization.yaml")]
-    (images,) = [one["images"] for one in kustomizations if "images" in one]
-    (image,) = images
-    assert (image["name"], image["newTag"]) == ("micanite", version)
+    named = f"micanite:{told.stdout.split()[1]}"
+    assert container(kinds)["image"] == named
+    files = [path.read_text() for path in DEPLOY.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(text.count(named) for text in files) == 1
     compose = (DEPLOY / "compose/compose.yaml").read_text()
-    assert re.findall(r"^ +image: (.*)$", compose, re.MULTILINE) == [
-        f"${{MICANITE_IMAGE:-{image['newName']}:{version}}}"
-    ]
+    (image,) = re.findall(r"^ +image: (.*)$", compose, re.MULTILINE)
+    assert image.startswith("${MICANITE_IMAGE:?") and settings(DEPLOY / "compose/.env") == {
+        "MICANITE_IMAGE": named
+    }
 
 
 def test_kubernetes_accepts_the_objects(kinds):

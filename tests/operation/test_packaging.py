@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -21,6 +22,8 @@ PACKAGING = PROJECT / "packaging"
 PROFILE = PACKAGING / "seccomp/micanite.json"
 PROFILE_OF_PORTS = PACKAGING / "seccomp/micanite-bypass.json"
 EXPOSURE_MAX = 2.0
+# The target of a link.
+LINK = r"\]\(([^)\s]+)\)"
 
 
 def need(*tools):
@@ -135,6 +138,42 @@ def test_the_debian_package(unpacked):
     assert not [line for line in listed if line[5] == "w" or line[8] == "w"], "files that others may write"
 
 
+@pytest.fixture
+def packed_documents(request, generated, tmp_path):
+    """The folder of the documents of a package."""
+    if request.param == "Debian":
+        return request.getfixturevalue("unpacked")[1] / "usr/share/doc/micanite"
+    need("strip")
+    tarball = output(PACKAGING / "build-tarball", command()[0], generated, tmp_path).strip()
+    output("tar", "--extract", "--file", tarball, "--directory", tmp_path, "--strip-components=1")
+    return tmp_path / "share/doc/micanite"
+
+
+@pytest.mark.parametrize("packed_documents", ["Debian", "tarball"], indirect=True)
+def test_no_link_of_a_packed_document_is_dead(packed_documents):
+    """README and pages once had links to files that were not packed."""
+    pages = list(packed_documents.rglob("*.md"))
+    links = [(page, target) for page in pages for target in re.findall(LINK, without_code(page.read_text()))]
+    relative = [(page, target) for page, target in links if not re.match("[a-z]+:|#", target)]
+    assert len(relative) > 100
+    assert [link for link in relative if not (link[0].parent / link[1].partition("#")[0]).exists()] == []
+
+
+def without_code(text):
+    """A page without its code."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_a_link_to_a_file_that_is_not_packed_becomes_its_text(tmp_path):
+    page = tmp_path / "docs/a.md"
+    page.parent.mkdir()
+    page.write_text("[b](b.md#x) [`c`](../c.md) ![d](d.png) [e](#e) [f](https://f.test/) `[g](g.md)`\n")
+    (page.parent / "b.md").touch()
+    output(PACKAGING / "pack-documents", tmp_path / "packed", "docs", cwd=tmp_path)
+    packed = (tmp_path / "packed/docs/a.md").read_text()
+    assert packed == "[b](b.md#x) `c` d [e](#e) [f](https://f.test/) `[g](g.md)`\n"
+
+
 def test_lintian_has_nothing_to_say(unpacked):
     need("lintian")
     assert output("lintian", "--fail-on", "error,warning", unpacked[0]).strip() == ""
@@ -176,6 +215,15 @@ def test_the_service_starts_with_its_defaults(start, tmp_path):
     assert server.stats()["limit_maxbytes"] == str(64 << 20)
     os.kill(server.pid, getattr(signal, unit_words("KillSignal")[0]))
     assert server.wait_for_end() == 0
+
+
+def test_the_container_is_built_with_the_pinned_rust():
+    """The build in the container does not read rust-toolchain.toml. An image of another version once
+    downloaded the pinned one into itself."""
+    (version,) = re.findall(r"^ARG RUST_VERSION=(.*)$", (PACKAGING / "Dockerfile").read_text(), re.MULTILINE)
+    pinned = tomllib.loads((PROJECT / "rust-toolchain.toml").read_text())["toolchain"]["channel"]
+    assert version == pinned
+    assert "rust-toolchain.toml" not in re.findall(r"^!(.*)$", (PROJECT / ".dockerignore").read_text(), re.M)
 
 
 def under_profile(monkeypatch, refused="", profile=PROFILE):

@@ -162,7 +162,8 @@ fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
                     walk(root, &path, paths);
                 }
             }
-            Ok(kind) if kind.is_file() => paths.push(path),
+            // A link to a file is a file of the tree.
+            Ok(_) if entry.path().is_file() => paths.push(path),
             _ => {}
         }
     }

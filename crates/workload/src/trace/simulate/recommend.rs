@@ -27,19 +27,19 @@ const SLACK: u64 = 2;
 pub struct Recommendation {
     /// The memory, its half, and its double; nothing if no memory does any good.
     pub memory: Option<[MissRatio; 3]>,
-    /// Misses of memory without an end.
+    /// Misses of unlimited memory.
     pub least: f64,
 }
 
-/// A memory that has room for everything that a trace asks for, all memory counted.
+/// Returns a memory that has room for everything that a trace asks for, all memory counted.
 pub fn room_for_all(trace: &Compact) -> u64 {
     let objects = (trace.objects() as f64 / trace.fraction) as u64;
     let bytes = trace.footprint_bytes().saturating_add(objects.saturating_mul(ITEM_OVERHEAD_BYTES));
     bytes.saturating_mul(SLACK).max(2 * MEMORY_BYTES_LEAST)
 }
 
-/// The least memory whose misses come near to those of unlimited memory, all memory counted; no more
-/// than `room_bytes`, where there is room for all.
+/// Finds the least memory whose misses come near to those of unlimited memory, all memory counted: at
+/// most `room_bytes`, which has room for all.
 ///
 /// # Errors
 /// Returns the errors of the simulation.
@@ -113,15 +113,14 @@ impl Recommendation {
         let least = percent(self.least);
         let Some([memory, half, double]) = &self.memory else {
             return format!(
-                "No memory is recommended: hardly anything is read twice. With memory without an end {least} \
-                 of \
+                "No memory is recommended: hardly anything is read twice. With unlimited memory, {least} of \
                  the reads miss."
             );
         };
         format!(
             "Recommended: {bytes}, {why}.\n\
-             With {bytes} of memory (-m{eviction}), {misses} of the reads miss; doubling it saves {saved} \
-             points, half of it costs {lost}. With memory without an end {least} would miss.",
+             With {bytes} of memory (-m{eviction}), {misses} of the reads miss. Doubling it saves {saved} \
+             points; half of it costs {lost}. With unlimited memory, {least} would miss.",
             bytes = HumanSize(memory.case.bytes),
             eviction = eviction(memory.case.policy),
             misses = percent(memory.objects),
@@ -130,8 +129,8 @@ impl Recommendation {
             why = if memory.case.bytes <= MEMORY_BYTES_LEAST {
                 "the least that a server can have"
             } else {
-                "the least memory that misses at most a tenth more than memory without an end, or half a \
-                 point"
+                "the least memory whose misses stay within a tenth, or half a point, of those of unlimited \
+                 memory"
             },
         )
     }
