@@ -77,7 +77,7 @@ def test_sample_and_warm_up(trace, tmp_path):
     ("arguments", "says"),
     [
         (("--policy", "arc"), "unknown policy 'arc': one of s3-fifo"),
-        (("--bytes", "x"), "no size such as 64m"),
+        (("--bytes", "x"), "is no size"),
         (("--sample", "2"), "neither auto nor"),
         (("--warmup", "1"), "below 1"),
         (("--memory", "10%"), "say bytes"),
@@ -86,6 +86,14 @@ def test_sample_and_warm_up(trace, tmp_path):
 def test_options_that_make_no_sense(trace, arguments, says):
     done = simulate(trace, *arguments)
     assert done.returncode == 64 and says in done.stderr, done.stderr
+
+
+def test_sizes_are_read_as_serve_reads_them(trace, tmp_path):
+    out = tmp_path / "out.csv"
+    words = ("--bytes", "1.5mb", "1.5MiB", "64GB", "64GiB", "--memory", "1.5gb", "--policy", "lru")
+    done = simulate(trace, *words, "--csv", out)
+    assert done.returncode == 0, done.stderr
+    assert {size for _, size in rows(out)} == {3 << 19, 64 << 30}
 
 
 def test_no_trace(tmp_path):

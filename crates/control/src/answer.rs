@@ -16,6 +16,12 @@ pub fn text(answer: &Answer) -> String {
     }
 }
 
+/// Returns whether what has come so far may be the beginning of an answer.
+pub fn is_begun(sent: &[u8]) -> bool {
+    let begins = |with: &[u8]| sent.iter().zip(with).all(|(a, b)| a == b);
+    begins(OK.as_bytes()) || begins(REFUSED.as_bytes())
+}
+
 /// Reads what a server has sent. An error is text for a person.
 pub fn parse(sent: &str) -> Answer {
     match sent.split_once('\n') {
@@ -25,5 +31,20 @@ pub fn parse(sent: &str) -> Answer {
             None => Err(format!("this is no answer: {line}")),
         },
         None => Err("the server has closed the connection without an answer".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_as_no_answer_does_is_seen_at_once() {
+        for begun in ["", "O", "OK", "OK\n", "OK\nalive", "R", "REFUSED ", "REFUSED no\n"] {
+            assert!(is_begun(begun.as_bytes()), "{begun}");
+        }
+        for other in ["ERROR\r\n", "E", "STAT pid 1\r\n", "RE-", "\u{81}"] {
+            assert!(!is_begun(other.as_bytes()), "{other}");
+        }
     }
 }

@@ -13,6 +13,9 @@ pub enum Balance {
 }
 
 impl Balance {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Auto, Self::Off];
+
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -26,10 +29,7 @@ impl FromStr for Balance {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "off" => Ok(Self::Off),
-            "auto" => Ok(Self::Auto),
-            _ => Err(format!("'{name}' is neither auto nor off")),
-        }
+        let found = Self::ALL.into_iter().find(|balance| balance.name() == name);
+        found.ok_or_else(|| format!("'{name}' is neither auto nor off"))
     }
 }

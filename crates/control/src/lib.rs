@@ -12,6 +12,7 @@
 //! | [`paths`] | the path of the socket |
 //! | [`cores`], [`nodes`] | the CPUs of a server's workers, and the NUMA nodes of CPUs |
 //! | [`size`] | sizes, as people write and read them |
+//! | [`stderr`] | lines of commands on standard error |
 
 pub mod answer;
 mod balance;
@@ -22,6 +23,7 @@ pub mod paths;
 mod record;
 mod request;
 pub mod size;
+pub mod stderr;
 #[cfg(test)]
 mod tests;
 

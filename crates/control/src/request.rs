@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use micanite_engine::Access;
 
@@ -15,8 +16,8 @@ pub enum Request {
     /// Change who reads and writes partitions: erew (the owner alone), crew (all read, the owner
     /// writes), crcw (all read and write)
     Mode {
-        /// erew, crew or crcw
-        #[arg(value_name = "MODE")]
+        /// New mode
+        #[arg(value_name = "MODE", value_parser = one_of::<Access>(Access::ALL.map(Access::name)))]
         access: Access,
         /// Only this partition [default: all]
         #[arg(long, value_name = "N")]
@@ -35,8 +36,8 @@ pub enum Request {
     Routes(Format),
     /// Let partitions change mode and owner by measured load, or not any more
     Balance {
-        /// auto or off
-        #[arg(value_name = "WHEN")]
+        /// Whether they change
+        #[arg(value_name = "WHEN", value_parser = one_of::<Balance>(Balance::ALL.map(Balance::name)))]
         balance: Balance,
     },
     /// Discard all items of a namespace: those whose keys begin with NAME and the delimiter
@@ -154,6 +155,14 @@ impl FromStr for Request {
             _ => return Err(format!("'{line}' is not understood")),
         })
     }
+}
+
+/// Reads one of these names, which help and completions list.
+fn one_of<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
 fn bytes(word: &str) -> Result<usize, String> {

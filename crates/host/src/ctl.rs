@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use micanite_control::{RecordOptions, Request, answer, paths};
+use micanite_control::{RecordOptions, Request, answer, paths, stderr};
 
 use crate::doctor::{DoctorOptions, doctor};
 use crate::nic::{NicOptions, nic};
@@ -18,6 +18,8 @@ const PORT_DEFAULT: u16 = 11211;
 const EXIT_REFUSED: u8 = 1;
 /// The longest time for an answer, except for snapshots and restarts.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// That of `ping`, which the server itself answers within two seconds.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Options of `ctl`.
 #[derive(Args, Clone, Debug)]
@@ -66,7 +68,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            eprintln!("micanite: {reason}");
+            stderr::say(format_args!("micanite: {reason}"));
             ExitCode::from(EXIT_REFUSED)
         }
     }
@@ -84,6 +86,28 @@ impl ControlPlace {
     pub fn new(port: Option<u16>, socket: Option<PathBuf>) -> Self {
         let of_environment = || if port.is_none() { socket_of_environment() } else { None };
         Self { port: port.unwrap_or(PORT_DEFAULT), socket: socket.or_else(of_environment) }
+    }
+}
+
+impl ControlPlace {
+    /// Says that nothing came.
+    fn silent(&self, timeout: Duration) -> String {
+        let within = format!("the server does not answer within {} s", timeout.as_secs());
+        match &self.socket {
+            Some(path) => {
+                format!("{within}: it is stopped or overloaded, or {} is no control socket", path.display())
+            }
+            None => format!("{within}: it is stopped or overloaded"),
+        }
+    }
+
+    /// Says that somebody else answers.
+    fn is_other(&self) -> String {
+        let place = self.socket.as_deref().map_or_else(|| "this".into(), Path::to_string_lossy);
+        format!(
+            "{place} is no control socket: the answer is not one of ctl. A server prints the path of its \
+             control socket at start; it is FILE.ctl beside -s FILE"
+        )
     }
 }
 
@@ -111,16 +135,48 @@ pub(crate) fn ask(mut request: Request, place: &ControlPlace) -> Result<String, 
         Some(path) => connect(path).map_err(|error| not_there(path, &error))?,
         None => connect_to_port(place.port)?,
     };
-    let lost = |error: io::Error| format!("the server does not answer: {error}");
     let timeout = match request {
         Request::Snapshot { .. } | Request::Restart { .. } => None,
+        Request::Ping => Some(PING_TIMEOUT),
         _ => Some(ANSWER_TIMEOUT),
     };
-    stream.set_read_timeout(timeout).map_err(lost)?;
-    stream.write_all(line.as_bytes()).map_err(lost)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(lost)?;
-    answer::parse(&answer)
+    stream.write_all(line.as_bytes()).map_err(|error| lost(&error))?;
+    answer::parse(&receive(&mut stream, timeout, place)?)
+}
+
+/// Receives until the server closes: as long as that is an answer, and no longer than `timeout`.
+fn receive(
+    stream: &mut UnixStream,
+    timeout: Option<Duration>,
+    place: &ControlPlace,
+) -> Result<String, String> {
+    let began = Instant::now();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some(timeout) = timeout {
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(place.silent(timeout));
+            }
+            stream.set_read_timeout(Some(left)).map_err(|error| lost(&error))?;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => answer.extend_from_slice(&buffer[..bytes]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
+                _ => return Err(lost(&error)),
+            },
+        }
+        if !answer::is_begun(&answer) {
+            return Err(place.is_other());
+        }
+    }
+    String::from_utf8(answer).map_err(|_| place.is_other())
+}
+
+fn lost(error: &io::Error) -> String {
+    format!("the server does not answer: {error}")
 }
 
 fn connect(path: &Path) -> io::Result<UnixStream> {

@@ -138,8 +138,15 @@ impl Common {
     }
 }
 
+/// The command line is wrong: as `micanite` ends then.
+const EXIT_USAGE: i32 = 64;
+
 fn main() {
-    let result = match CommandLine::parse().target {
+    let line = CommandLine::try_parse().unwrap_or_else(|error| {
+        let _ = error.print();
+        std::process::exit(if error.use_stderr() { EXIT_USAGE } else { 0 })
+    });
+    let result = match line.target {
         Target::Engine(options) => engine::run(&options),
         Target::Items(options) => engine::items::run(&options),
         Target::Limits(options) => limits::run(&options),

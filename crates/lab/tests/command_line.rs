@@ -53,6 +53,16 @@ fn a_case_that_does_not_exist_fails() {
 }
 
 #[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    for arguments in [&[][..], &["--bogus"], &["no-such-target"], &["engine", "--rounds", "0"]] {
+        let output = lab(&folder("usage"), arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(lab(&folder("usage"), &["--help"]).status.code(), Some(0));
+}
+
+#[test]
 fn a_server_that_cannot_start_fails() {
     for server in ["/does/not/exist", "/bin/false"] {
         let case = ["--case", "prefetch", "--server", server];

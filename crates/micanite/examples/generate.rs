@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use micanite::{CommandLine, SOURCES, reference};
+use micanite::{CommandLine, SOURCES, completed, reference};
 use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 
 fn generate(directory: &Path) -> io::Result<()> {
     create_dir_all(directory)?;
-    let mut command = CommandLine::command();
+    let mut command = completed();
     for shell in SHELLS {
         generate_to(shell, &mut command, "micanite", directory)?;
     }

@@ -7,12 +7,14 @@ use micanite_load::LoadOptions;
 use micanite_plan::PlanOptions;
 use micanite_server::configuration::{Arguments, tables};
 
+mod completions;
 mod reference;
 mod suggestion;
 mod trace;
 
+pub use completions::completed;
 pub use reference::{REFERENCE_COMMAND, reference};
-pub use suggestion::{hidden_names, without_hidden};
+pub use suggestion::{hidden_names, suggest};
 pub use trace::{TraceCommand, TraceOptions, trace};
 
 const MORE: &str = "These are the options that people use; --help shows all.";

@@ -18,7 +18,7 @@ its name in the TOML file that `--config` names; or by that name behind `--set` 
 A name with a dot belongs to a section of the file: `native.busy-poll` is `busy-poll` in `[native]`. The
 command line wins over the environment, the environment over the file, and the file over the default.
 `--print-config` prints the result in the form that `--config` reads. An unknown name is an error that
-suggests the nearest one; an unknown variable `MICANITE_...` is a warning.
+suggests the nearest ones; a variable `MICANITE_...` that no command knows is a warning.
 
 Letters and meanings are memcached's where memcached has the option. Sizes are numbers, perhaps with a
 fraction, and a unit: `64m`, `1.5g`, `64mb`, `64GiB`. Units are powers of 1,024.

@@ -24,7 +24,7 @@ mod tests;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use micanite_control::Request;
+use micanite_control::{Request, stderr};
 
 pub use options::DoctorOptions;
 
@@ -42,7 +42,7 @@ pub fn doctor(options: &DoctorOptions, ask: impl Fn(Request) -> Result<String, S
         match check_interfaces(&options.interfaces).and_then(|()| gather::facts(&options.interfaces)) {
             Ok(facts) => facts,
             Err(reason) => {
-                eprintln!("micanite: {reason}");
+                stderr::say(format_args!("micanite: {reason}"));
                 return ExitCode::from(EXIT_DOCTOR_USAGE);
             }
         };

@@ -33,7 +33,7 @@ mod undo;
 
 use std::process::ExitCode;
 
-use micanite_control::Request;
+use micanite_control::{Request, stderr};
 use micanite_net::xdp::Interface;
 
 use crate::machine::cpus::Cpus;
@@ -55,7 +55,7 @@ pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>
     let machine = Machine::here();
     let outcome = match options.check() {
         Err(reason) => {
-            eprintln!("micanite: {reason}");
+            stderr::say(format_args!("micanite: {reason}"));
             return ExitCode::from(EXIT_NIC_USAGE);
         }
         Ok(asked) => match asked {
@@ -70,7 +70,7 @@ pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(EXIT_REFUSED),
         Err(reason) => {
-            eprintln!("micanite: {reason}");
+            stderr::say(format_args!("micanite: {reason}"));
             ExitCode::from(EXIT_REFUSED)
         }
     }

@@ -31,6 +31,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use micanite_control::stderr;
 
 use crate::ctl::ControlPlace;
 use source::Source;
@@ -38,6 +39,8 @@ use view::View;
 
 /// The server is not there, or the terminal is of no use.
 const EXIT_FAILED: u8 = 1;
+/// The command line is wrong.
+const EXIT_TOP_USAGE: u8 = 64;
 /// Seconds between two looks.
 const INTERVAL_S: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
@@ -69,23 +72,23 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Shows a server until the user leaves. Returns 0: done; 1: no server there.
+/// Shows a server until the user leaves. Returns 0: done; 1: no server there; 64: usage.
 pub fn top(options: TopOptions) -> ExitCode {
-    match run(options) {
-        Ok(code) => code,
-        Err(reason) => {
-            // The terminal may be gone.
-            let _ = writeln!(io::stderr(), "micanite: {reason}");
-            ExitCode::from(EXIT_FAILED)
-        }
+    let failed = |reason: String, status: u8| {
+        stderr::say(format_args!("micanite: {reason}"));
+        ExitCode::from(status)
+    };
+    let source = match &options.server {
+        Some(server) => Source::memcached(server),
+        None => Ok(Source::control(ControlPlace::new(options.port, options.socket.clone()))),
+    };
+    match source {
+        Ok(source) => run(&options, source).unwrap_or_else(|reason| failed(reason, EXIT_FAILED)),
+        Err(reason) => failed(reason, EXIT_TOP_USAGE),
     }
 }
 
-fn run(options: TopOptions) -> Result<ExitCode, String> {
-    let mut source = match options.server {
-        Some(server) => Source::memcached(&server)?,
-        None => Source::control(ControlPlace::new(options.port, options.socket)),
-    };
+fn run(options: &TopOptions, mut source: Source) -> Result<ExitCode, String> {
     let first = source.sample()?;
     if !options.once && io::stdout().is_terminal() {
         return live::run(source, first, options.interval);

@@ -8,6 +8,7 @@ mod sweep;
 use std::process::ExitCode;
 
 use micanite_client::BypassPort;
+use micanite_control::stderr;
 use micanite_workload::figure::grouped;
 use micanite_workload::trace::Failure;
 use serde::Serialize;
@@ -49,7 +50,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         plan.check_port(&port.name).map_err(Failure::usage)?;
         let port = BypassPort::open(&port).map_err(|error| Failure::new(error.to_string()))?;
         if !options.quiet {
-            eprintln!("{}: {}", port.name(), port.description());
+            stderr::say(format_args!("{}: {}", port.name(), port.description()));
         }
         plan.port = Some(port);
     }
@@ -92,7 +93,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         let title = format!("Search for the highest rate with {bound}");
         finish_several(options, &found.runs, found.best.as_ref(), &title)?;
         if found.best.is_none() {
-            eprintln!("micanite load: no rate was found with {bound}");
+            stderr::say(format_args!("micanite load: no rate was found with {bound}"));
         }
         let wrong_values: u64 = found.runs.iter().map(|run| run.counts.wrong_values).sum();
         return Ok(wrong_values == 0 && found.best.is_some());
@@ -110,7 +111,11 @@ fn fill_first(plan: &Plan, options: &LoadOptions) -> Result<(), String> {
     if plan.fill && !plan.own_fill {
         let filled = fill(plan)?;
         if !options.quiet {
-            eprintln!("stored {} items in {:.1} s", grouped(filled.items as f64, ' '), filled.seconds);
+            stderr::say(format_args!(
+                "stored {} items in {:.1} s",
+                grouped(filled.items as f64, ' '),
+                filled.seconds
+            ));
         }
     }
     Ok(())

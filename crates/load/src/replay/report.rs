@@ -279,7 +279,7 @@ impl Report {
     fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.is_interrupted {
-            said.push(format!("Interrupted after {} requests of the trace.", self.requests));
+            said.push(format!("Interrupted after {} requests were sent.", self.sent));
         }
         let skipped = [
             (self.skipped_writes, "write, and only reads are sent"),

@@ -12,6 +12,8 @@ mod stages;
 
 use std::collections::BTreeMap;
 
+use micanite_control::stderr;
+
 use crate::machine::{Machine, Packet, PortCost, this};
 use ports::Port;
 
@@ -31,17 +33,17 @@ const TEXT: Packet =
 pub fn calibrate(is_quiet: bool) -> Result<Machine, String> {
     let say = |what: &str| {
         if !is_quiet {
-            eprintln!("micanite plan: measuring {what}");
+            stderr::say(format_args!("micanite plan: measuring {what}"));
         }
     };
     let busy = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let busy: f64 = busy.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
     let mut machine = this::described()?;
     if busy > f64::from(machine.cores_in_all()) / 2.0 {
-        eprintln!(
+        stderr::say(format_args!(
             "micanite plan: {busy:.1} processes run beside this one: costs come out too high, calibrate \
              again on an idle machine"
-        );
+        ));
     }
     say("memory");
     let memory = memory::measure();

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use micanite_control::stderr;
 use micanite_workload::trace::Failure;
 use options::{Part, PlanOptions};
 use progress::Progress;
@@ -85,7 +86,7 @@ fn machine(options: &PlanOptions) -> Result<(Machine, String), Failure> {
         let path = path.ok_or_else(|| Failure::usage("there is no HOME: name a file with --calibration"))?;
         let machine = calibrate::calibrate(options.quiet).map_err(Failure::new)?;
         file::write(&path, &machine).map_err(Failure::new)?;
-        eprintln!("micanite plan: calibration written to {}", path.display());
+        stderr::say(format_args!("micanite plan: calibration written to {}", path.display()));
     }
     let path = options.calibration.as_deref();
     let (mut machine, remark) = match options.machine.as_str() {

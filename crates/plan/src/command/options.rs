@@ -33,10 +33,10 @@ pub struct PlanOptions {
     #[arg(long, value_name = "N", value_parser = parse::count, help_heading = "Load")]
     pub items: Option<u64>,
     /// Bytes of a key, on average [default: 8].
-    #[arg(long, value_name = "BYTES", value_parser = parse::number, help_heading = "Load")]
+    #[arg(long, value_name = "SIZE", value_parser = parse::bytes, help_heading = "Load")]
     pub key: Option<f64>,
     /// Bytes of a value, on average [default: 8].
-    #[arg(long, value_name = "BYTES", value_parser = parse::number, help_heading = "Load")]
+    #[arg(long, value_name = "SIZE", value_parser = parse::bytes, help_heading = "Load")]
     pub value: Option<f64>,
     /// Percentage of the requests that read [default: 95].
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, help_heading = "Load")]

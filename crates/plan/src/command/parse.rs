@@ -1,5 +1,7 @@
 //! Numbers as people write them.
 
+use micanite_control::size;
+
 /// Reads a number with k, m, g or t (thousands) or Ki, Mi, Gi, Ti (of 1,024): `100k`, `2.5m`, `192Mi`.
 pub fn number(text: &str) -> Result<f64, String> {
     let refused = || format!("'{text}' is no number: digits, with k, m, g, t, Ki, Mi, Gi or Ti if wanted");
@@ -26,6 +28,14 @@ pub fn count(text: &str) -> Result<u64, String> {
     match number.fract() == 0.0 && number < 9e15 {
         true => Ok(number as u64),
         false => Err(format!("'{text}' is no whole number")),
+    }
+}
+
+/// Reads an average of bytes: a number, perhaps with a fraction, or a size as all options have them (`4k`).
+pub fn bytes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(bytes) if bytes.is_finite() && bytes >= 0.0 => Ok(bytes),
+        _ => size::parse(text, 1).map(|bytes| bytes as f64),
     }
 }
 
@@ -63,8 +73,10 @@ mod tests {
             (Ok(100.0), Ok(2e3), Ok(1e6))
         );
         assert_eq!(percent("95%"), Ok(0.95));
+        assert_eq!(["10.5", "1.5k", "64KiB"].map(bytes), [Ok(10.5), Ok(1536.0), Ok(65536.0)]);
         for text in ["", "k", "-1", "nan", "1e999", "inf", "1x"] {
             assert!(number(text).is_err() && microseconds(text).is_err() && percent(text).is_err(), "{text}");
+            assert!(bytes(text).is_err(), "{text}");
         }
         assert!(count("1.5").is_err() && percent("101").is_err());
     }

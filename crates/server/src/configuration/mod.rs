@@ -25,7 +25,10 @@ pub use fabric::{FabricCache, FabricSettings};
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Extended, Switches};
 pub use native::{BypassSettings, PortSettings};
-pub use options::{Arguments, Options, Value, reference, reread_names, tabled_names, tables};
+pub use options::{
+    Arguments, Offered, Options, Value, nearest, offered, reference, reread_names, tabled_names, tables,
+    unknown_variables,
+};
 pub use readers::{KernelGetSettings, LocalSettings};
 pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};

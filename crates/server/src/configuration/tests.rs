@@ -7,7 +7,7 @@ use micanite_control::size;
 
 use micanite_engine::{Access, Semantics};
 
-use super::{Arguments, Options, Settings, UsageError};
+use super::{Arguments, Options, Settings, UsageError, offered};
 
 pub fn options(arguments: &str) -> Result<Options, String> {
     let mut options = parse(arguments)?.options;
@@ -225,6 +225,26 @@ fn what_is_printed_leads_to_the_same_settings() {
         let again = Settings::of(&toml::from_str(&text).unwrap(), 1).unwrap();
         assert_eq!(again.options(), first.options(), "{text}");
         assert_eq!(Settings { said: first.said.clone(), ..again }, first, "{text}");
+    }
+}
+
+/// Completions offer them.
+#[test]
+fn every_value_that_an_option_lists_is_taken() {
+    let names = ["io", "semantics", "eviction", "access", "balance", "numa"];
+    for option in offered().iter().filter(|option| names.contains(&option.name.as_str())) {
+        assert!(option.choices.len() >= 2, "--{}", option.name);
+        for choice in option.choices {
+            let taken = settings(&format!("--{} {choice}", option.name));
+            assert!(taken.is_ok(), "{taken:?}");
+        }
+    }
+}
+
+#[test]
+fn the_size_of_an_item_is_a_size() {
+    for (text, bytes) in [("--item-size 17", 17), ("--item-size 1.5m", 3 << 19), ("--item-size 4KiB", 4096)] {
+        assert_eq!(settings(text).unwrap().item_bytes_hint, Some(bytes), "{text}");
     }
 }
 

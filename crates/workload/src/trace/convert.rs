@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use micanite_control::stderr;
 
 use crate::recording::{End, Record, RecordingWriter, Seen};
 use crate::trace::open::{Format, Reader};
@@ -65,7 +66,7 @@ pub fn convert(options: &ConvertOptions) -> Result<(), Failure> {
     let Conversion { seen, numbers, .. } = finished?;
     opened.print_remarks(file);
     if seen.unnamed > 0 {
-        eprintln!("micanite trace: only the first {PREFIXES_MAX} prefixes are kept");
+        stderr::say(format_args!("micanite trace: only the first {PREFIXES_MAX} prefixes are kept"));
     }
     let (requests, prefixes) = (seen.requests, numbers.len());
     println!("{}: {requests} requests, {prefixes} prefixes", out.display());

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use micanite_control::stderr;
+
 /// A sentence for the person who asked, and whether it is their options that are wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -30,7 +32,7 @@ impl Failure {
 
     /// Says it on standard error for a command of `micanite`; returns what the command ends with.
     pub fn tell(&self, command: &str) -> ExitCode {
-        eprintln!("micanite {command}: {}", self.reason);
+        stderr::say(format_args!("micanite {command}: {}", self.reason));
         ExitCode::from(match self.is_usage {
             true => Self::EXIT_USAGE,
             false => Self::EXIT_FAILED,

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use micanite_control::stderr;
+
 use crate::recording::Seen;
 use crate::trace::Failure;
 use crate::trace::formats;
@@ -158,7 +160,7 @@ impl Opened {
     /// Says on standard error what was left out of the trace, whose name is `path`.
     pub fn print_remarks(&self, path: &Path) {
         for remark in self.reader.remarks() {
-            eprintln!("micanite trace: {}: {remark}", path.display());
+            stderr::say(format_args!("micanite trace: {}: {remark}", path.display()));
         }
     }
 }

@@ -4,15 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::{CONFIGURATION, Options, Origin, UNSAID, did_you_mean};
+use super::{CONFIGURATION, Options, Origin, UNSAID, unknown_variables};
 use crate::configuration::UsageError;
 use crate::telemetry::log::start;
-
-/// Beginning of the variables of options.
-const PREFIX: &str = "MICANITE_";
-/// Beginnings of variables with this prefix that are no options: of `--config`, of a restart, of tests and
-/// benchmarks, and of a Kubernetes service that is named micanite.
-const OTHERS: [&str; 6] = ["CONFIG", "HANDOVER", "TRIAL", "TEST_", "SERVICE_", "PORT_"];
 
 /// The command line of `serve`.
 #[derive(Args, Clone, Debug, Default)]
@@ -42,37 +36,15 @@ impl Arguments {
         };
         let said = from(Origin::CommandLine, self.options.join(Options::of_set(&self.set)?));
         let mut options = said.join(from(Origin::Environment, Options::of_environment()?));
-        warn_of_unknown_variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
+        for warning in unknown_variables() {
+            start!(WARN, "{warning}");
+        }
         options.split_port();
         match self.config {
             Some(path) => Ok(options.or(from(Origin::File, read(&path)?))),
             None => Ok(options),
         }
     }
-}
-
-/// Warns of variables of the environment that look like options and are none, which would have no effect.
-fn warn_of_unknown_variables(names: impl Iterator<Item = String>) {
-    for text in names.filter_map(|name| unknown_variable(&name)) {
-        start!(WARN, "{text}");
-    }
-}
-
-/// Returns the warning of a variable that begins as options do and is none.
-fn unknown_variable(name: &str) -> Option<String> {
-    let rest = name.strip_prefix(PREFIX)?;
-    let is_option =
-        UNSAID.values().iter().any(|value| value.declared.variables().iter().any(|of| of == name));
-    if is_option || OTHERS.iter().any(|other| rest.starts_with(other)) {
-        return None;
-    }
-    let option = rest.to_ascii_lowercase().replace('_', "-");
-    let hint = did_you_mean(&option, UNSAID.offered_names());
-    let hint = match hint.split('\'').nth(1) {
-        Some(near) => format!("; did you mean {PREFIX}{}?", near.to_uppercase().replace(['-', '.'], "_")),
-        None => String::new(),
-    };
-    Some(format!("the variable {name} names no option, and has no effect{hint}"))
 }
 
 fn read(path: &Path) -> Result<Options, UsageError> {
@@ -117,39 +89,5 @@ impl Options {
             option.set_words(option.words().iter().cloned().chain([text.into()]).collect());
         }
         Ok(options)
-    }
-
-    /// Reads the environment, by the variables of all options.
-    fn of_environment() -> Result<Self, UsageError> {
-        let mut options = Self::default();
-        for value in options.values_mut() {
-            for name in value.declared.variables() {
-                match std::env::var(&name) {
-                    Ok(text) => value.set(text),
-                    Err(std::env::VarError::NotPresent) => {}
-                    Err(error) => return Err(UsageError(format!("{name}: {error}"))),
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_that_are_no_options_are_named() {
-        let warning = unknown_variable("MICANITE_MEMORY_LIMTI").unwrap();
-        assert!(warning.ends_with("did you mean MICANITE_MEMORY_LIMIT?"), "{warning}");
-        let warning = unknown_variable("MICANITE_COLOUR").unwrap();
-        assert!(warning.ends_with("has no effect"), "{warning}");
-        for name in ["MICANITE_MEMORY_LIMIT", "MICANITE_NATIVE_PAYLOAD", "MICANITE_CONFIG", "PATH"] {
-            assert_eq!(unknown_variable(name), None, "{name}");
-        }
-        for name in ["MICANITE_SERVICE_HOST", "MICANITE_PORT_11211_TCP_ADDR", "MICANITE_TEST_REPORTS"] {
-            assert_eq!(unknown_variable(name), None, "{name}");
-        }
     }
 }

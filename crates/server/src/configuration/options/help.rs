@@ -1,6 +1,7 @@
 //! The part of `--help` behind the list of options.
 
-use super::{Options, WITHOUT_EFFECT};
+use super::value::Declaration;
+use super::{Kind, Options, WITHOUT_EFFECT};
 
 const TUNING: &str =
     "Tuning, by --set NAME=VALUE, by sections of the file, or as a flag (--native-payload=BYTES)";
@@ -27,6 +28,32 @@ pub fn tabled_names() -> Vec<String> {
     let options = Options::default();
     let tabled = options.values().into_iter().filter(|value| value.declared.is_tabled());
     tabled.map(|value| value.declared.name.clone()).collect()
+}
+
+/// An option as a command line may offer it.
+pub struct Offered {
+    /// Long name.
+    pub name: String,
+    /// Other spellings, for suggestions: its name in the file with hyphens, and its former name.
+    pub spellings: Vec<String>,
+    /// Values that it may have; none: they are no list.
+    pub choices: &'static [&'static str],
+}
+
+/// Returns the options of `serve` that suggestions and completions may name.
+pub fn offered() -> Vec<Offered> {
+    let of = |declared: &Declaration| Offered {
+        name: declared.name.clone(),
+        spellings: [declared.path.replace('.', "-")]
+            .into_iter()
+            .chain(declared.alias_name().map(String::from))
+            .collect(),
+        choices: match declared.kind {
+            Kind::Choice(names) => names,
+            _ => &[],
+        },
+    };
+    Options::default().offered().map(of).collect()
 }
 
 /// Writes a row of a table of two columns.

@@ -1,6 +1,7 @@
 //! Every option of `serve`, declared once: the command line, environment, TOML and help derive from it.
 
 mod arguments;
+mod environment;
 mod file;
 mod help;
 mod reading;
@@ -15,9 +16,11 @@ use std::sync::LazyLock;
 use micanite_wire::native::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
 pub use arguments::Arguments;
-pub use help::{tabled_names, tables};
+pub use environment::unknown_variables;
+pub use help::{Offered, offered, tabled_names, tables};
 pub use reference::{reference, reread_names};
 pub(super) use suggestion::did_you_mean;
+pub use suggestion::nearest;
 use value::Declaration;
 pub use value::{Kind, Origin, Value};
 
@@ -35,6 +38,7 @@ const CONFIGURATION: &str = "Configuration";
 const FLAG: Declaration = Declaration::new(Kind::Flag, "");
 const PROTOCOLS: [&str; 4] = ["ascii", "binary", "auto", "auto-negotiate"];
 const ON_OFF: Kind = Kind::Choice(&["on", "off"]);
+const EVICTIONS: Kind = Kind::Choice(&["s3-fifo", "clock", "approximate-lru", "lru", "fifo"]);
 
 const fn number(value_name: &'static str, least: usize, most: usize) -> Declaration {
     Declaration::new(Kind::Number(least..=most), value_name)
@@ -99,7 +103,7 @@ options! {
         listen_backlog = number("N", 1, i32::MAX as usize).letter('b').default("1024");
         /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel allows
         /// it)
-        io = of(Kind::Text, "KIND").default("epoll");
+        io = of(Kind::Choice(&["epoll", "io_uring", "auto"]), "KIND").default("epoll");
     }
     ("Memory and items", "") {
         /// Memory for items, index and headers together, in MiB or with k, m, g, t
@@ -111,11 +115,11 @@ options! {
         max_item_size = size(1, 1 << 10, ITEM_BYTES_MAX).letter('I').common();
         /// cache: items leave when memory is full; store: what was acknowledged stays, and new items are
         /// refused when memory is full
-        semantics = of(Kind::Text, "KIND").default("cache").common();
+        semantics = of(Kind::Choice(&["cache", "store"]), "KIND").default("cache").common();
         /// As --semantics store
         disable_evictions = FLAG.letter('M').common();
         /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru, fifo
-        eviction = of(Kind::Text, "POLICY").default("s3-fifo");
+        eviction = of(EVICTIONS, "POLICY").default("s3-fifo");
         /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them; or
         /// none [default: they end with the process]
         image = of(Kind::Path, "DIR").common();
@@ -123,7 +127,7 @@ options! {
         namespace_delimiter = of(Kind::Any, "CHAR").letter('D').default(":");
         /// Expected average of key and value bytes of an item: gives the index its size from the start
         /// [default: the index grows by itself]
-        item_size = number("BYTES", 2, ITEM_BYTES_MAX);
+        item_size = size(1, 2, ITEM_BYTES_MAX);
         /// Memory beside -m for large values on their way, per worker [default: 16m, or four of the largest
         /// values]
         value_buffers = size(1, 0, usize::MAX);
@@ -135,12 +139,12 @@ options! {
         threads = number("N", 1, THREADS_MAX).letter('t').common();
         /// Access to a partition, with several workers: erew (its owner reads and writes), crew (all read,
         /// the owner writes), crcw (all read and write)
-        access = of(Kind::Text, "MODE").default("crcw");
+        access = of(Kind::Choice(&["erew", "crew", "crcw"]), "MODE").default("crcw");
         /// Let partitions change mode and owner by measured load: auto, off
-        balance = of(Kind::Text, "WHEN").default("off");
+        balance = of(Kind::Choice(&["auto", "off"]), "WHEN").default("off");
         /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or
         /// leave it where it is touched first (off)
-        numa = of(Kind::Text, "WHEN").default("bind");
+        numa = of(Kind::Choice(&["bind", "off"]), "WHEN").default("bind");
     }
     ("Access control and TLS", "") {
         /// Ask clients for a user and a password, and take these from a file with lines of user:password
@@ -320,10 +324,13 @@ impl Options {
         })
     }
 
-    /// Returns the names that may be suggested: not those of options that are refused.
+    /// Returns the options that may be suggested: not those that are refused or have no effect.
+    fn offered(&self) -> impl Iterator<Item = &Declaration> {
+        self.values().into_iter().map(|value| &*value.declared).filter(|declared| declared.is_offered())
+    }
+
     fn offered_names(&self) -> impl Iterator<Item = &str> {
-        let offered = self.values().into_iter().map(|value| &*value.declared);
-        offered.filter(|declared| !declared.is_hidden()).flat_map(|of| [&*of.path, &*of.name])
+        self.offered().flat_map(|of| [&*of.path, &*of.name])
     }
 
     /// Takes from `other`, a lower source beside the file, what is not said here. A port of TCP and a device

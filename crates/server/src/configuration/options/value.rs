@@ -158,6 +158,11 @@ impl Declaration {
         !self.is_hidden && (self.is_tuning() || self.heading == WITHOUT_EFFECT)
     }
 
+    /// Returns whether it may be suggested: it does something, and people use it.
+    pub fn is_offered(&self) -> bool {
+        !self.is_hidden && self.heading != WITHOUT_EFFECT
+    }
+
     /// Returns whether no help shows it.
     pub fn is_hidden(&self) -> bool {
         self.is_hidden

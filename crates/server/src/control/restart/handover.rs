@@ -8,7 +8,8 @@ use micanite_net::{keep_none_open, keep_open};
 /// Names the descriptors, and the process that may take them.
 pub(super) const VARIABLE: &str = "MICANITE_HANDOVER";
 
-/// Names the file of the console's history in a variable of its own: a build that does not know it ignores it.
+/// Names the file of the console's history in a variable of its own: a build that does not know it ignores
+/// it.
 pub(super) const HISTORY_VARIABLE: &str = "MICANITE_HANDOVER_HISTORY";
 
 /// Purpose of a descriptor that outlives the program.

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-const SUFFIXES: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
+use micanite_control::size;
+
+/// Sums of a few such sizes are no overflow.
+const BYTES_MAX: u64 = 1 << 59;
 
 /// Number of bytes, or share of the footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// `64m`: k, m, g, t are powers of 1024.
+    /// `64m`, `1.5gb`, as [`size::parse`] reads them.
     Bytes(u64),
     /// `10%` of the bytes of all keys and values.
     Percent(f64),
@@ -29,26 +32,15 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused = || format!("'{text}' is no size such as 64m, 1.5g or 10%");
-        let number = |text: &str| {
-            let number = text.parse::<f64>().ok();
-            number.filter(|number| *number > 0.0 && *number <= 1e15)
-        };
         if let Some(percent) = text.strip_suffix('%') {
-            let percent = number(percent).filter(|percent| *percent <= 1e6);
-            return percent.map(Self::Percent).ok_or_else(refused);
+            let percent = percent.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 1e6);
+            return percent.map(Self::Percent).ok_or_else(|| format!("'{text}' is no share such as 10%"));
         }
-        let lower = text.to_ascii_lowercase();
-        let suffix = SUFFIXES.iter().find(|(suffix, _)| lower.ends_with(*suffix));
-        let (digits, unit) = match suffix {
-            Some((_, unit)) => (&lower[..lower.len() - 1], *unit),
-            None => (lower.as_str(), 1),
-        };
-        let bytes = number(digits).ok_or_else(refused)? * unit as f64;
-        if !(1.0..=1e18).contains(&bytes) {
-            return Err(refused());
+        match size::parse(text, 1)? {
+            0 => Err(format!("'{text}' is no memory at all")),
+            bytes if bytes as u64 > BYTES_MAX => Err(format!("'{text}' is too much")),
+            bytes => Ok(Self::Bytes(bytes as u64)),
         }
-        Ok(Self::Bytes(bytes as u64))
     }
 }
 
@@ -86,6 +78,9 @@ mod tests {
             ("1", Size::Bytes(1)),
             ("64m", Size::Bytes(64 << 20)),
             ("1.5G", Size::Bytes(3 << 29)),
+            ("1.5mb", Size::Bytes(3 << 19)),
+            ("64GB", Size::Bytes(64 << 30)),
+            ("64GiB", Size::Bytes(64 << 30)),
             ("10%", Size::Percent(10.0)),
             ("0.1%", Size::Percent(0.1)),
         ] {

@@ -19,6 +19,7 @@ mod times;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use micanite_control::stderr;
 use micanite_engine::Eviction;
 
 use crate::trace::open::{Format, Opened};
@@ -119,7 +120,7 @@ pub fn stats(options: &StatsOptions) -> Result<(), Failure> {
     to.print(&heading(options, &gathered))?;
     to.print(&tables::text(&gathered, options.prefixes))?;
     for remark in &gathered.remarks {
-        eprintln!("micanite trace: {}: {remark}", options.file.display());
+        stderr::say(format_args!("micanite trace: {}: {remark}", options.file.display()));
     }
     if let Some(folder) = &options.csv {
         for table in tables::all(&gathered, options.prefixes) {
