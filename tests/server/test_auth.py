@@ -107,10 +107,8 @@ def test_guesses_are_limited(start, users):
             assert connection.line() is None
         assert known.ask(b"mn\r\n") == b"MN"
         assert int(known.stats()["auth_limited"]) >= 1
-        assert re.search(r" WARN login refused: .* user=alice peer=127\.0\.0\.1$", server.stderr(), re.MULTILINE)
-        assert re.search(
-            r" WARN too many wrong passwords.* peer=127\.0\.0\.1$", server.stderr(), re.MULTILINE
-        )
+        for line in (" WARN login refused: .* user=alice", " WARN too many wrong passwords.*"):
+            assert re.search(line + r" peer=127\.0\.0\.1$", server.stderr(), re.MULTILINE)
 
         def is_believed():
             with server.connect() as connection:
