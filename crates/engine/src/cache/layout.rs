@@ -150,7 +150,7 @@ impl Layout {
             }
             _ => (data_units_min + reserve_units, u64::MAX),
         };
-        PartitionLayout {
+        let mut partition = PartitionLayout {
             number,
             partition_bits: self.partitions.ilog2(),
             seed: config.seed,
@@ -169,9 +169,16 @@ impl Layout {
             reserve_units,
             offset_bits: OFFSET_BITS,
             namespace_delimiter: config.namespace_delimiter,
-        }
+        };
+        // A hint of tiny items must not take more than the index may have.
+        let most = partition.buckets_beside(partition.data_units_min);
+        partition.buckets = partition.buckets.min(most).max(BUCKETS_MIN);
+        partition
     }
 }
+
+/// Least main buckets of an index.
+const BUCKETS_MIN: u64 = 2;
 
 /// Returns the initial number of main buckets.
 fn buckets(config: &Config, data_bytes: usize) -> u64 {
@@ -180,7 +187,7 @@ fn buckets(config: &Config, data_bytes: usize) -> u64 {
         let items = BUCKET_ENTRIES * INDEX_LOAD_SIXTEENTHS as usize / 16;
         (item_bytes + 16) / 8 * 8 * items + BUCKET_WORDS * 8 * 11 / 10
     });
-    ((data_bytes / bytes_per_bucket) as u64).max(2)
+    (data_bytes / bytes_per_bucket) as u64
 }
 
 fn check(config: &Config) -> Result<(), CreateError> {
@@ -259,6 +266,15 @@ mod tests {
                 prop_assert!(partition.data_end(partition.buckets_max()) + 16 > least);
             }
         }
+    }
+
+    /// The first index of a hint of tiny items took a part of the least data space.
+    #[test]
+    fn a_hint_of_tiny_items_leaves_the_least_data_space() {
+        let config = Config { item_bytes_hint: Some(2), ..config(MEMORY_BYTES_MIN, 1 << 10, 1) };
+        let partition = Layout::of(&config).unwrap().partition(&config, Secret::KNOWN, 0);
+        let least = partition.data_first() as u64 + partition.data_units_min;
+        assert!(partition.data_end(partition.buckets_max()) + 16 > least);
     }
 
     #[test]

@@ -192,9 +192,14 @@ impl PartitionLayout {
 
     /// Returns the most main buckets that leave the least data space.
     pub fn buckets_max(&self) -> u64 {
-        let lowest = self.data_first() as u64 + self.data_units_least();
+        self.buckets_beside(self.data_units_least()).max(self.buckets)
+    }
+
+    /// Returns the most main buckets that leave so many units of data space.
+    pub fn buckets_beside(&self, data_units: u64) -> u64 {
+        let lowest = self.data_first() as u64 + data_units;
         let lines = self.region_words.saturating_sub(lowest) / BUCKET_WORDS as u64;
-        (lines * self.main_per_spare() / (self.main_per_spare() + 1)).max(self.buckets)
+        lines * self.main_per_spare() / (self.main_per_spare() + 1)
     }
 
     /// Returns the units of the data space that the index leaves: in a cache also those with which
