@@ -57,7 +57,7 @@ def test_a_silent_socket_is_given_up_with_a_hint(tmp_path):
 
 FAILING = [
     (["ctl", "doctor", "no-such-0"], 64),
-    (["ctl", "nic", "no-such-0"], 64),
+    (["ctl", "nic", "no-such-0"], 1),
     (["ctl", "-p", "{port}", "ping"], 1),
     (["top", "-p", "{port}", "--once"], 1),
     (["top", "memcached://127.0.0.1:1", "--once"], 64),

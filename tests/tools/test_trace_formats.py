@@ -12,7 +12,7 @@ import pytest
 
 from harness.memcached.udp import UdpClient
 from harness.network.capture import CannotCapture, Capture
-from harness.server import Server, command
+from harness.server import Server, command, environment
 
 TWITTER = "0,ns:a,4,0,1,get,0\n1,ns:a,4,10,1,set,60\n3,b,1,0,2,delete,0\n"
 CACHELIB = (
@@ -26,7 +26,9 @@ ORACLE = b"".join(struct.pack("<IQIq", *record) for record in [(0, 7, 100, 2), (
 
 def run(*words):
     """Runs micanite with these words, to its end."""
-    return subprocess.run([command()[0], *map(str, words)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [command()[0], *map(str, words)], capture_output=True, text=True, timeout=60, env=environment()
+    )
 
 
 def cat(path, *options):

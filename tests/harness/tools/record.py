@@ -2,7 +2,7 @@
 
 import subprocess
 
-from harness.server import command
+from harness.server import command, environment
 
 
 def done(ended):
@@ -20,8 +20,9 @@ def refused(ended):
 def cat(file):
     """The requests of a recording, and what `micanite trace cat` remarks."""
     ended = subprocess.run(
-        [command()[0], "trace", "cat", str(file)], capture_output=True, text=True, timeout=60
-    )
+        [command()[0], "trace", "cat", str(file)], capture_output=True, text=True, timeout=60,
+        env=environment(),
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return [line.split(",") for line in ended.stdout.splitlines()], ended.stderr
 

@@ -210,14 +210,14 @@ def test_a_hostile_server_does_not_reach_the_terminal(terminal):
 
 
 def test_no_server_there(tmp_path):
-    for words, reason in [
-        (("-p", free_port()), "no server with a control socket"),
-        ((f"127.0.0.1:{free_port()}",), "refused"),
-        (("memcached://127.0.0.1",), "write HOST:PORT"),
-        (("me:secret@127.0.0.1",), "top has no login"),
+    for words, status, reason in [
+        (("-p", free_port()), 1, "no server with a control socket"),
+        ((f"127.0.0.1:{free_port()}",), 1, "refused"),
+        (("memcached://127.0.0.1",), 64, "write HOST:PORT"),
+        (("me:secret@127.0.0.1",), 64, "top has no login"),
     ]:
         ended = run_top(*words, XDG_RUNTIME_DIR=tmp_path)
-        assert ended.returncode == 1 and reason in ended.stderr and "secret" not in ended.stderr, ended
+        assert ended.returncode == status and reason in ended.stderr and "secret" not in ended.stderr, ended
     assert run_top("--interval", "0").returncode == 64
 
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 import pytest
 
-from harness.server import command
+from harness.server import command, environment
 
 KEYS = 200_000
 REQUESTS = 1_000_000
@@ -63,6 +63,7 @@ def simulated(file, sizes, directory):
         capture_output=True,
         text=True,
         timeout=120,
+        env=environment(),
     )
     assert ended.returncode == 0, ended.stderr
     with table.open() as rows:
