@@ -24,9 +24,10 @@ const RETURN_COST_SHARE: usize = 4;
 const HEAP_STEP_UNITS: u64 = 8 << 10;
 
 impl Writer<'_> {
-    /// Brings the memory of the partition nearer to its limit: bounded work.
-    pub fn follow_limit(&self) {
+    /// Brings the memory of the partition nearer to its limit: bounded work. Returns whether there was some.
+    pub fn follow_limit(&self) -> bool {
         let p = self.partition;
+        let is_settled = p.is_settled();
         let wanted = p.layout.gaps(p.limit.words());
         if p.gaps() != wanted {
             self.change_gaps(wanted);
@@ -39,6 +40,7 @@ impl Writer<'_> {
                 p.return_gap(Gap::Small, RETURN_BYTES_MAX) + p.return_gap(Gap::Main, RETURN_BYTES_MAX);
             copy_budget::spend(returned as usize / RETURN_COST_SHARE);
         }
+        !is_settled
     }
 
     fn change_gaps(&self, wanted: Gaps) {
