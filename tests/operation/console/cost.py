@@ -2,10 +2,11 @@
 
     .venv/bin/python tests/operation/console/cost.py [--rounds N] [--seconds S] [--program FILE]
 
-Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns under
-one load: 50 connections to one worker, one GET or SET in flight each. The page is served by threads beside the
-worker. The figure is their CPU time, in parts of a core: what the worker would lose if they all shared its
-core. (The rate itself moves by several percent between rounds of such a machine, which has the browser, too.)
+Rounds with the page open in a headless Chromium, and with an empty page in the same browser, take turns
+under one load: 50 connections to one worker, one GET or SET in flight each. The page is served by threads
+beside the worker. The figure is their CPU time, in parts of a core: what the worker would lose if they all
+shared its core. (The rate itself moves by several percent between rounds of such a machine, which has the
+browser, too.)
 Exit status 0: the median costs less than 1 %; 1: more.
 """
 
