@@ -102,7 +102,7 @@ impl Region {
     pub fn prefetch(&self, _word: usize) {}
 
     /// Returns false.
-    pub(crate) fn is_file(&self) -> bool {
+    pub fn is_file(&self) -> bool {
         false
     }
 

@@ -265,7 +265,7 @@ impl Region {
     }
 
     /// Returns whether the region is a file's.
-    pub(crate) fn is_file(&self) -> bool {
+    pub fn is_file(&self) -> bool {
         self.is_file
     }
 

@@ -290,10 +290,12 @@ impl Partition {
     }
 
     /// Makes a part of a gap usable that begins at the word `first`, and is to have `wanted` units instead of
-    /// `now`. Returns the units that it has left; `None` if the file system has no space.
+    /// `now`: all of it, except in a file, whose pages are made present bit by bit. Returns the units that it
+    /// has left; `None` if the file system has no space.
     pub fn shorten_gap(&self, first: u64, now: u64, wanted: u64) -> Option<u64> {
         let page = self.region.page_bytes() as u64;
-        let units = (now - wanted).min(RETURN_BYTES_MAX / 8);
+        let units_max = if self.region.is_file() { RETURN_BYTES_MAX / 8 } else { u64::MAX };
+        let units = (now - wanted).min(units_max);
         let (from, end) = (first * 8 / page * page, ((first + units) * 8).next_multiple_of(page));
         let end = end.min(self.region.words() as u64 * 8);
         let committed = self.region.commit(from as usize, (end - from) as usize);

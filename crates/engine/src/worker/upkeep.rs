@@ -1,7 +1,5 @@
 //! Upkeep by a worker of its share of the partitions.
 
-use std::cell::Cell;
-
 use crate::access::Permission;
 use crate::limits::SHRINK_ROUNDS_MAX;
 use crate::region::copy_budget;
@@ -18,8 +16,6 @@ impl Worker {
         let outer = copy_budget::replace(self.cache.turn_moved_bytes() as isize);
         let partitions = self.cache.partitions.len();
         self.maintained_first = (self.maintained_first + 1) % partitions;
-        // One partition at a time follows the limit: its work would add up to a pause.
-        let has_followed = Cell::new(false);
         for step in 0..partitions {
             let number = (self.maintained_first + step) % partitions;
             let upkeep = |writer: &Writer<'_>| {
@@ -29,9 +25,7 @@ impl Worker {
                 writer.sweep();
                 writer.clean();
                 writer.compact_for_refused();
-                if !has_followed.get() {
-                    has_followed.set(writer.follow_limit());
-                }
+                writer.follow_limit();
                 writer.maintain_chunks();
             };
             self.maintain_one(number, now_s, upkeep);

@@ -18,16 +18,17 @@ use crate::partition::limit::{Gap, Gaps};
 use crate::region::{Field, LogField, copy_budget};
 use crate::writer::Writer;
 
-/// Bytes that are given back, or taken, in the time in which one is copied.
+/// Bytes that are given back in the time in which one is copied.
 const RETURN_COST_SHARE: usize = 4;
+/// Bytes charged for a new end of a space: the kernel clears a huge page there, or fills pages of a file.
+const NEW_END_BYTES: usize = 2 << 20;
 /// Least units by which the space of a store is shortened at a time, unless it then has its length.
 const HEAP_STEP_UNITS: u64 = 8 << 10;
 
 impl Writer<'_> {
-    /// Brings the memory of the partition nearer to its limit: bounded work. Returns whether there was some.
-    pub fn follow_limit(&self) -> bool {
+    /// Brings the memory of the partition nearer to its limit: bounded work.
+    pub fn follow_limit(&self) {
         let p = self.partition;
-        let is_settled = p.is_settled();
         let wanted = p.layout.gaps(p.limit.words());
         if p.gaps() != wanted {
             self.change_gaps(wanted);
@@ -40,7 +41,6 @@ impl Writer<'_> {
                 p.return_gap(Gap::Small, RETURN_BYTES_MAX) + p.return_gap(Gap::Main, RETURN_BYTES_MAX);
             copy_budget::spend(returned as usize / RETURN_COST_SHARE);
         }
-        !is_settled
     }
 
     fn change_gaps(&self, wanted: Gaps) {
@@ -83,6 +83,10 @@ impl Writer<'_> {
 
     fn lengthen_small(&self, now: u64, wanted: u64) {
         let p = self.partition;
+        if copy_budget::is_spent() {
+            return;
+        }
+        copy_budget::spend(NEW_END_BYTES);
         let end = p.log(LogKind::Main).get(LogField::First);
         let Some(gap) = p.shorten_gap(end - now, now, wanted) else {
             return;
@@ -98,7 +102,7 @@ impl Writer<'_> {
         if now == wanted || copy_budget::is_spent() {
             return;
         }
-        copy_budget::spend(((now - wanted) * 8).min(RETURN_BYTES_MAX) as usize / RETURN_COST_SHARE);
+        copy_budget::spend(NEW_END_BYTES);
         let Some(gap) = p.shorten_gap(p.data_end(p.buckets()), now, wanted) else {
             return; // the file system has no space, and may have it later
         };
@@ -124,7 +128,9 @@ impl Writer<'_> {
         let now = p.get(Field::DataEnd);
         let lowest = (heap.end() - heap.units_free_at_end()) as u64;
         let reached = end.max(lowest);
-        if (reached == end || reached + HEAP_STEP_UNITS <= now) && heap.lower_end(reached as usize) {
+        let is_step = reached == end || reached + HEAP_STEP_UNITS <= now;
+        if is_step && !copy_budget::is_spent() && heap.lower_end(reached as usize) {
+            copy_budget::spend(NEW_END_BYTES);
             self.end_data_at(reached, p.layout.data_end(p.buckets()) - reached);
         }
         if reached > end {
