@@ -9,7 +9,7 @@ const PREFIX: &str = "MICANITE_";
 /// the password of `load`, `replay` and `plan`.
 const OTHERS: [&str; 2] = ["CONFIG", "PASSWORD"];
 /// Further ones: of a restart, of a test of the kernel's verifier, and of `micanite-lab`.
-const INTERNAL: [&str; 4] = ["HANDOVER", "TRIAL", "VERIFIER_LOG", "PEERS"];
+const INTERNAL: [&str; 5] = ["HANDOVER", "HANDOVER_HISTORY", "TRIAL", "VERIFIER_LOG", "PEERS"];
 /// Beginnings of others: of tests and benchmarks, and of a Kubernetes service that is named micanite.
 const BEGINNINGS: [&str; 4] = ["TEST_", "BENCH_", "SERVICE_", "PORT_"];
 
