@@ -36,7 +36,7 @@ pub enum Request {
     Routes(Format),
     /// Let partitions change mode and owner by measured load, or not any more
     Balance {
-        /// Whether they change
+        /// auto: they change; off: they stay
         #[arg(value_name = "WHEN", value_parser = one_of::<Balance>(Balance::ALL.map(Balance::name)))]
         balance: Balance,
     },

@@ -23,7 +23,7 @@ pub fn suggest<'a>(mut error: Error, words: impl IntoIterator<Item = &'a str>) -
     if !near.is_empty() {
         error.insert(ContextKind::SuggestedArg, ContextValue::Strings(near));
     }
-    // Of another command, of which help shows it or does not.
+    // An option of another command may be a hidden one.
     if let Some(ContextValue::StyledStrs(said)) = error.get(ContextKind::Suggested) {
         let hidden = hidden_names();
         let is_hidden = |said: &str| hidden.iter().any(|name| said.contains(&format!("--{name}'")));
