@@ -56,7 +56,7 @@ class Loads:
         self.busy.set()
         self._end = threading.Event()
         self._ticks = [[0, 0] for _ in range(CPUS[-1] + 1)]
-        self.file = open(path, "wb", buffering=0)
+        self.file = open(path, "wb", buffering=0)  # noqa: SIM115 (open as long as its counter runs)
         self._write()
         self._thread = threading.Thread(target=self._run)
 

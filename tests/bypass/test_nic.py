@@ -18,8 +18,7 @@ WORKERS = ["--native", "9000", "--cores", "2", "--cpus", "0,1"]
 
 # Keeps its state beside itself: the rules, one a line (number, family, port, queue), and what it was asked to
 # change.
-ETHTOOL = (
-    '''#!%s
+ETHTOOL = f"#!{sys.executable}" + '''
 import os, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -57,7 +56,7 @@ elif option == "-l":
 elif option == "-k":
     print("generic-receive-offload: on\\nntuple-filters: on")
 elif option == "-x":
-    table = "     ".join(str(at %% int(queues)) for at in range(8))
+    table = "     ".join(str(at % int(queues)) for at in range(8))
     print(f"RX flow hash indirection table for v0 with {queues} RX ring(s):\\n    0:      {table}")
 elif option == "-n" and words[:1] == ["rule"]:
     if words[1] not in rules:
@@ -79,8 +78,6 @@ elif option not in ("-K", "-X"):
     refuse("netlink error: Operation not supported")
 open(path("rules"), "w").writelines(line + "\\n" for line in rules.values())
 '''
-    % sys.executable
-)
 
 
 def needs(*tools):

@@ -242,7 +242,7 @@ def test_an_unprivileged_user_with_few_capabilities(link, key):
 @pytest.mark.parametrize("missing", NEEDED)
 def test_a_missing_capability_is_named(link, missing):
     rest = [name for name in NEEDED if name != missing]
-    words = as_nobody(rest) + [*command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
+    words = [*as_nobody(rest), *command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
     with link.server.inside():
         words = list(map(str, words))
         ended = subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment())
@@ -251,8 +251,8 @@ def test_a_missing_capability_is_named(link, missing):
 
 
 def test_too_little_memory_to_lock_is_named(link):
-    words = as_nobody(NEEDED, 1 << 20) + [
-        *command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1
+    words = [
+        *as_nobody(NEEDED, 1 << 20), *command(), "--bypass", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1
     ]
     with link.server.inside():
         ended = subprocess.run(

@@ -191,8 +191,7 @@ def test_bad_frames_of_ipv6(port_around, server, client6, raw, name):
     assert not answered(client6, datagram)
     assert counted("datagrams_received") == 1, "the probe alone"
     if (
-        counter
-        and counter not in ELSEWHERE[port_around.kind]
+        (counter and counter not in ELSEWHERE[port_around.kind])
         or (port_around.kind, counter) == (DPDK, "frames_fragments")
     ):
         assert counted(counter) == 1, {each: counted(each) for each in FRAMES}

@@ -99,7 +99,7 @@ class Client(threading.Thread):
         self.connection = proxy.connect()
         self.possible = {}
         self.version = 0
-        self.hits, self.misses, self.errors = ({key: 0 for key in keys} for _ in range(3))
+        self.hits, self.misses, self.errors = (dict.fromkeys(keys, 0) for _ in range(3))
         self.wrong = []
         self.stopped = threading.Event()
         self.failed = None

@@ -28,7 +28,7 @@ def test_a_client_behind_it(proxy, key):
     assert client.add(name, b"10", noreply=False) and not client.add(name, b"11")
     assert client.incr(name, 5) == 15 and client.decr(name, 20) == 0
     assert client.append(name, b">") and client.prepend(name, b"<") and client.replace(name, b"x")
-    value, number = client.gets(name)
+    _, number = client.gets(name)
     assert client.cas(name, b"y", number) and client.cas(name, b"z", number) is False
     assert client.touch(name, 100) and client.delete(name) and client.get(name) is None
     client.set(f"{name}-0", b"without a reply", noreply=True)

@@ -74,7 +74,7 @@ class Server:
             self.unix_socket = options[options.index("-s") + 1]
         own_port = "-s" not in options and "-p" not in options
         arguments = [*self.words(), *(["-p", "-1"] if own_port else []), *options]
-        self._stderr = open(self.directory / "stderr", "wb")
+        self._stderr = open(self.directory / "stderr", "wb")  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,
@@ -141,7 +141,7 @@ class Server:
     @property
     def address(self):
         """Returns the address as the socket module and pymemcache take it."""
-        return self.unix_socket if self.unix_socket else ("127.0.0.1", self.port)
+        return self.unix_socket or ("127.0.0.1", self.port)
 
     def connect(self, **options):
         """A new raw connection."""

@@ -90,7 +90,7 @@ class Reports:
     """Writes each report as a line of JSON."""
 
     def __init__(self, path):
-        self.file = open(path, "a", buffering=1)
+        self.file = open(path, "a", buffering=1)  # noqa: SIM115 (open as long as pytest runs)
 
     def pytest_runtest_logreport(self, report):
         """One of set-up, call and teardown."""

@@ -166,7 +166,7 @@ def test_slow_writers_do_not_hold_value_buffers_for_ever(start, key):
     server = start("-t", "1", "-m", "64", "--value-buffers", "1m")
     with server.connect() as slow, server.connect() as waiting:
         slow.send(b"set slow 0 0 900000\r\nx")
-        until(lambda: drip(slow) and b"MN" == ask(server), "the server to look")
+        until(lambda: drip(slow) and ask(server) == b"MN", "the server to look")
         waiting.send(b"set %b 0 0 900000\r\n" % key + b"y" * 900_000 + b"\r\n")
         waiting.socket.settimeout(0.1)
 

@@ -113,8 +113,7 @@ def test_a_dump_while_others_write_misses_nothing_that_stays(start, workers):
             for name in listed:
                 assert (
                     name in stays
-                    or re.fullmatch(rb"comes-[0-3]-\d+", name)
-                    and int(name.split(b"-")[2]) < 250_000
+                    or (re.fullmatch(rb"comes-[0-3]-\d+", name) and int(name.split(b"-")[2]) < 250_000)
                 )
             until(lambda: sum(written) > before, "the writers to go on")
     finally:

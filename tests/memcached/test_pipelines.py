@@ -78,7 +78,7 @@ def test_ten_thousand_mixed_requests_in_one_pipeline(client, key, seed):
     received = client.exactly(len(expected))
     sender.join()
     if received != expected:
-        at = next(i for i, (a, b) in enumerate(zip(received, expected)) if a != b)
+        at = next(i for i, (a, b) in enumerate(zip(received, expected, strict=True)) if a != b)
         pytest.fail(
             f"at byte {at}: ...{received[max(0, at - 200) : at + 100]!r}, "
             f"expected ...{expected[max(0, at - 200) : at + 100]!r}"

@@ -4,7 +4,6 @@ matter of loopback is tested over a cable between two hosts, too, with GETs answ
 
 import os
 import random
-import socket
 import struct
 import subprocess
 from contextlib import ExitStack
@@ -287,7 +286,7 @@ def test_nothing_is_kept_of_a_flood(local, key):
             try:
                 flood.socket.send(datagram)
                 sent += 1
-            except (BlockingIOError, socket.timeout):
+            except (BlockingIOError, TimeoutError):
                 pass
         until(client.is_answered, "an answer")
     after = local.stats("udp")

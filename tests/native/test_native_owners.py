@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from harness import native
-from harness.native import Access, Opcode, Status
+from harness.native import Opcode, Status
+from harness.native.directory import Access
 from harness.native.server import WORKERS, Difference, NativeServer
 
 KEYS = 200
@@ -87,7 +88,7 @@ def test_a_wrong_partition_in_the_header_is_slow_not_wrong(erew):
                 for port, _ in client.directory.cores:
                     value = b"%d-%d-%d" % (number, partition, port)
                     request = client.request(Opcode.SET, key, value=value)
-                    header, (reply,) = client.ask(request, partition=partition, port=port)
+                    _, (reply,) = client.ask(request, partition=partition, port=port)
                     assert reply.status == Status.OK
                     _, (reply,) = client.ask(client.request(Opcode.GET, key), partition=partition, port=port)
                     assert (reply.status, reply.value) == (Status.OK, value)

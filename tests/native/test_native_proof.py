@@ -91,9 +91,9 @@ def test_a_proof_is_good_for_all_workers_and_not_given_again(client, key):
 def test_a_cookie_of_another_address_proves_nothing(server, client, key):
     with server.client() as other:
         assert client.cookie != other.cookie
-        header, (reply,) = other.ask(other.request(Opcode.SET, key, value=b"v"), cookie=client.cookie)
+        _, (reply,) = other.ask(other.request(Opcode.SET, key, value=b"v"), cookie=client.cookie)
         assert reply.status == Status.UNPROVEN
-        header, (reply,) = other.ask(other.request(Opcode.SET, key, value=b"v"))
+        _, (reply,) = other.ask(other.request(Opcode.SET, key, value=b"v"))
         assert reply.status == Status.OK
 
 
@@ -220,7 +220,7 @@ def udp_sockets(pid):
 def test_an_unproved_client_learns_its_cookie(server, key):
     """The client knows only the base port: it gets a directory first, then sends requests by it."""
     with server.client(learn=False) as client:
-        header, (reply,) = client.ask(Request(Opcode.NOOP))
+        header, (_,) = client.ask(Request(Opcode.NOOP))
         assert header.cookie == client.cookie != 0 and header.generation
         client.learn()
         client.set(key, b"v")

@@ -57,7 +57,7 @@ def use(server, rounds=300):
 
 
 def url(server):
-    return "http://localhost:%d/" % Admin(server).address[1]
+    return f"http://localhost:{Admin(server).address[1]}/"
 
 
 def wait_for(page, script, what):

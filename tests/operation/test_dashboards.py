@@ -46,8 +46,8 @@ def alert_expressions():
     text = ALERTS.read_text()
     names = re.findall(r"- alert: (\w+)", text)
     expressions = re.findall(r"^ +expr: (.*)$", text, re.MULTILINE)
-    assert len(names) == len(expressions) > 0
-    return zip(names, expressions)
+    assert names
+    return zip(names, expressions, strict=True)
 
 
 def metrics(expression):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from harness.tools.documents import Session, blocks, commands, pattern
 from harness.server import PROJECT
+from harness.tools.documents import Session, blocks, commands, pattern
 
 WORDS_MAX = 700
 

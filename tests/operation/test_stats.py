@@ -120,7 +120,7 @@ def test_counters_count(fresh, key, before, request_, moved):
         if before is not None:
             connection.set(key, before)
         seen = change(fresh, connection, request_.replace(b"K", key))
-        counted = {name for name in moved} | {
+        counted = set(moved) | {
             "get_hits", "get_misses", "delete_hits", "delete_misses", "cmd_get"
         }
         assert {name: seen.get(name, 0) for name in counted} == {name: moved.get(name, 0) for name in counted}

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -41,7 +42,7 @@ class Service:
 
     def __init__(self, directory, sockets, *options, **variables):
         self.directory = directory
-        self.errors = open(directory / "stderr", "w+")
+        self.errors = open(directory / "stderr", "w+")  # noqa: SIM115 (open as long as the server runs)
         numbers = [str(one.fileno()) for one in sockets]
         self.process = subprocess.Popen(
             [sys.executable, "-c", LAUNCHER, str(len(sockets)), *numbers, *command(), *map(str, options)],
@@ -166,7 +167,7 @@ def test_inherited_sockets_of_other_kinds_are_refused(tmp_path, kind, reason):
         "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
         "connected": pair[0],
         "idle": socket.socket(),
-        "file": open("/dev/null"),
+        "file": open("/dev/null"),  # noqa: SIM115 (closed with the sockets)
         "closed": None,
     }[kind]
     sockets = [odd] if odd else []
@@ -268,7 +269,7 @@ def test_a_worker_that_stands_still_is_noticed(start, tmp_path, workers):
     until(lambda: server.ctl("ping").stdout.startswith(f"alive: {workers} workers"), "all workers to move")
     last = f"worker-{workers - 1}"
     tasks = [int(task) for task in os.listdir(f"/proc/{server.pid}/task")]
-    names = {open(f"/proc/{server.pid}/task/{task}/comm").read().strip(): task for task in tasks}
+    names = {Path(f"/proc/{server.pid}/task/{task}/comm").read_text().strip(): task for task in tasks}
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     if ptrace(PTRACE_SEIZE, names[last], None, None):

@@ -3,6 +3,7 @@ anything."""
 
 import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_a_watcher_that_leaves_is_forgotten(fresh):
 
 def resident_kib(server):
     """Memory of the server that is not shared with files."""
-    lines = open(f"/proc/{server.pid}/smaps_rollup").read().splitlines()
+    lines = Path(f"/proc/{server.pid}/smaps_rollup").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("Anonymous:")))
 
 

@@ -315,7 +315,7 @@ def test_a_start_that_fails_leaves_the_image_complete(start, tmp_path, key, refu
 @pytest.mark.parametrize(
     ("word", "name"),
     [(8, "Buckets"), (10, "DataEnd"), (59, "buckets at first"), (3, "partitions")],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_a_damaged_image_is_refused_and_left_as_it_is(start, tmp_path, key, semantics, killed, word, name):
     """It says what is wrong, ends with status 1, and not a byte of the image changes."""

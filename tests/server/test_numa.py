@@ -233,7 +233,7 @@ def test_the_real_kernel_binds_to_its_node(two_nodes):
     server.ctl("move", "1", "0")
     assert settled(server)[1] == "moved"
     assert nodes_of(server) == [("0", [0]), ("0", [0])]
-    policies = {line.split()[1] for line in open(f"/proc/{server.pid}/numa_maps")}
+    policies = {line.split()[1] for line in Path(f"/proc/{server.pid}/numa_maps").read_text().splitlines()}
     assert any(policy.startswith("prefer") and policy.endswith(":0") for policy in policies), policies
     check()
 
@@ -313,14 +313,14 @@ def test_one_node_is_as_before(start):
     """No thread, no line, no system call of memory policies, and nothing to tell of a move."""
     server = start("-t", "2", "-m", "64", "--access", "erew", "-v")
     assert "numa" not in server.stderr().lower()
-    names = [open(path).read() for path in server_threads(server.pid)]
+    names = [Path(path).read_text() for path in server_threads(server.pid)]
     assert "numa\n" not in names
     assert server.ctl("move", "0", "1").stdout == "partition 0: worker 0 -> 1\n"
     assert server.ctl("numa").stdout == "memory is not bound to NUMA nodes: this machine has one NUMA node\n"
     assert server.stats("numa") == {
         "numa_nodes": "1", "numa": "unbound", "numa_reason": "this machine has one NUMA node"
     }
-    policies = {line.split()[1] for line in open(f"/proc/{server.pid}/numa_maps")}
+    policies = {line.split()[1] for line in Path(f"/proc/{server.pid}/numa_maps").read_text().splitlines()}
     assert policies == {"default"}
 
 

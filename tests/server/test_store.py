@@ -47,7 +47,7 @@ def fill(connection, prefix, generator, size_of, refusals=200):
     while refused < refusals:
         items = [(b"%b-%d" % (prefix, number + i), size_of(generator)) for i in range(BATCH)]
         number += BATCH
-        for (key, size), stored in zip(items, set_batch(connection, items)):
+        for (key, size), stored in zip(items, set_batch(connection, items), strict=True):
             if stored:
                 acknowledged[key] = size
             else:

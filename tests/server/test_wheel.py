@@ -89,7 +89,7 @@ def test_errors_say_what_is_wrong(script):
     """)
     assert [name for name, _ in found] == ["TypeError", *["MicaniteError"] * 4], found
     words = ["bytes or str", "1 to 250 bytes", "exceeds", "--local", "three slashes"]
-    assert all(word in text for word, (_, text) in zip(words, found)), found
+    assert all(word in text for word, (_, text) in zip(words, found, strict=True)), found
 
 
 def test_children_of_a_fork_attach_anew(script):

@@ -45,7 +45,7 @@ def test_noreply_writes_then_a_multi_get(client, key):
     for turn in range(50):
         client.send(b"".join(b"set %b 0 0 4 noreply\r\n%04d\r\n" % (k, turn) for k in keys))
         found = client.values(b"get " + b" ".join(keys) + b"\r\n")
-        assert found == {k: (0, b"%04d" % turn) for k in keys}
+        assert found == dict.fromkeys(keys, (0, b"%04d" % turn))
 
 
 def test_connections_see_each_others_acknowledged_writes(server, key):

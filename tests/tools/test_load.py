@@ -196,7 +196,7 @@ def test_several_targets(start):
 def test_the_server_s_cpu_time(start):
     server = start("-t", 1, "-m", 64)
     report = load(f"memcached://127.0.0.1:{server.port}", *PATIENT, *ITEMS, "--server-pid", server.pid)
-    assert 0 < report["server_cpu_s"]
+    assert report["server_cpu_s"] > 0
     per_second = report["throughput_ops"] * 0.3 / report["server_cpu_s"]
     assert report["ops_per_server_core_second"] == pytest.approx(per_second, rel=0.001)
 

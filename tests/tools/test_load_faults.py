@@ -98,7 +98,7 @@ def test_malformed_replies_end_the_connection(reply, reason):
 
 def test_errors_are_counted_and_shown():
     def converse(connection, file):
-        for words, value in memcached_requests(file):
+        for _, value in memcached_requests(file):
             connection.sendall(
                 b"END\r\n" if value is None else b"SERVER_ERROR out of memory storing object\r\n"
             )

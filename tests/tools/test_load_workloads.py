@@ -100,7 +100,8 @@ def test_operations(start, mix):
     words = (url, *PATIENT, *ITEMS[:2], "--workload", "fb-app", *(("--mix", mix) if mix else ()))
     _, counts = run_and_count(server, *words, names=("cmd_get", "cmd_set", "delete_hits", "delete_misses"))
     gets, sets, deletes = counts[0], counts[1], counts[2] + counts[3]
-    for count, share in zip((gets, sets, deletes), (0.5, 0.2, 0.3) if mix else (0.834, 0.052, 0.114)):
+    shares = (0.5, 0.2, 0.3) if mix else (0.834, 0.052, 0.114)
+    for count, share in zip((gets, sets, deletes), shares, strict=True):
         whole = gets + sets + deletes
         assert is_near(count / whole, share, whole, 0.03), counts
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.attacks import streams, datagrams, native, tls  # noqa: F401, I001 (they enter their attacks)
+from harness.attacks import datagrams, native, streams, tls  # noqa: F401 (they enter their attacks)
 from harness.attacks.target import ATTACKS
 
 PLAIN = [name for name in ATTACKS if not name.startswith("tls")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness.attacks.target import ATTACKS, Target  # noqa: E402
+from harness.attacks.target import ATTACKS, Target
 
 
 def main(name, host, port, udp_port=0, native_port=0):

@@ -12,7 +12,6 @@ import xxhash
 
 from harness.native.directory import (
     DIRECTORY,
-    Access,
     Directory,
     Malformed,
     padded,

@@ -7,7 +7,8 @@ import socket
 import time
 
 from harness import native
-from harness.native import Access, Directory, Header, Kind, Malformed, Opcode, Request, Status
+from harness.native import Directory, Header, Kind, Malformed, Opcode, Request, Status
+from harness.native.directory import Access
 
 DEADLINE_S = 30.0
 # Longer than machines stand still: what is sent again is counted twice. Tests that lose datagrams give their
@@ -130,8 +131,8 @@ class NativeClient:
                 for name in vars(whole)
                 if name not in ("first", "cores", "owners", "places", "ips")
             },
-            cores=sum((page.cores for _, page in pages), []),
-            owners=sum((page.owners for _, page in pages), []),
+            cores=[core for _, page in pages for core in page.cores],
+            owners=[owner for _, page in pages for owner in page.owners],
         )
         return self
 

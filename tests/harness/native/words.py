@@ -10,7 +10,6 @@ from pathlib import Path
 from harness import native
 from harness.native import (
     FROM_CLIENTS,
-    Access,
     Directory,
     Header,
     Kind,
@@ -20,6 +19,7 @@ from harness.native import (
     Status,
     fabric,
 )
+from harness.native.directory import Access
 
 FILE = Path(__file__).resolve().parents[3] / "testdata/native.txt"
 PLAIN = re.compile(rb"[!-$&-<>-~]")
@@ -105,7 +105,7 @@ def write_items(fields):
     """The same for the fields of a dictionary."""
     said = ""
     for name, value in fields.items():
-        if value is None or value in (0, b"") and name not in ("cas", "number"):
+        if value is None or (value in (0, b"") and name not in ("cas", "number")):
             continue
         shown = (
             write_bytes(value)

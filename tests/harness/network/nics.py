@@ -8,9 +8,9 @@ import itertools
 import os
 from pathlib import Path
 
-from harness.network import bpf
 from harness.native.client import NativeClient
 from harness.native.server import NativeServer
+from harness.network import bpf
 from harness.network.hosts import Host, ip
 from harness.network.links import BASE
 from harness.network.ports import TCP_PORT

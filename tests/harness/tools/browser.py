@@ -43,7 +43,7 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=place,
+            preexec_fn=place,  # noqa: PLW1509 (it calls the kernel alone)
             pass_fds=(3, 4),
             env=os.environ | {"HOME": self.profile.name},
         )

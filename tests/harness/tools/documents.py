@@ -39,8 +39,7 @@ VARYING = [
 
 def blocks(page):
     """Yields (kind, text) of the sessions of a page, in order."""
-    for kind, text in re.findall(r"^```(console|pycon)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        yield kind, text
+    yield from re.findall(r"^```(console|pycon)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def commands(block):
@@ -72,7 +71,7 @@ class Session:
 
     def __init__(self, directory):
         self.directory = directory
-        self.ports = dict(zip((PORT, ADMIN_PORT), free_ports(2)))
+        self.ports = dict(zip((PORT, ADMIN_PORT), free_ports(2), strict=True))
         self.server, self.said = None, directory / "said"
         self.names = {}
         self._write_programs()

@@ -1,5 +1,6 @@
 """Servers made of a few lines: what they answer is for the test to say."""
 
+import contextlib
 import socket
 import threading
 
@@ -31,11 +32,8 @@ class FakeStream:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        with connection, connection.makefile("rb") as file:
-            try:
-                self._converse(connection, file)
-            except OSError:
-                pass
+        with connection, connection.makefile("rb") as file, contextlib.suppress(OSError):
+            self._converse(connection, file)
 
 
 class FakeDatagrams:

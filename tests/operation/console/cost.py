@@ -48,7 +48,7 @@ def shares(server, rounds, seconds):
     from harness.admin import Admin
     from harness.tools.browser import Browser
 
-    url = "http://localhost:%d/" % Admin(server).address[1]
+    url = f"http://localhost:{Admin(server).address[1]}/"
     with Browser() as browser:
         for number in range(rounds):
             found = {}
@@ -87,7 +87,7 @@ def main():
         load.kill()
         load.wait()
         server.end()
-    for name, of_one in zip(("open", "closed"), zip(*found)):
+    for name, of_one in zip(("open", "closed"), zip(*found, strict=True), strict=True):
         print(f"{name}: {statistics.median(of_one):.3%} ({min(of_one):.3%} .. {max(of_one):.3%}) of a core")
     return 0 if statistics.median(with_page for with_page, _ in found) < COST_MAX else 1
 

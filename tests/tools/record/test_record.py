@@ -1,5 +1,6 @@
 """`micanite ctl record`: what a running server records, over every protocol, and how a recording ends."""
 
+import functools
 import stat
 
 import pytest
@@ -96,12 +97,13 @@ def test_pipelines_and_multi_gets(recorded):
     numbers = recording.numbers()
     assert len(set(numbers[:500])) == 451 and len(set(numbers[500:])) == 1
     # The number in the file is not the key. It differs for two keys, and is the same each time.
-    assert {numbers[0]} == {number for number, key in zip(numbers, keys) if key == b"there"}
+    numbered = zip(numbers[:500], keys, strict=True)
+    assert {numbers[0]} == {number for number, key in numbered if key == b"there"}
 
 
 def test_binary(recorded):
     with recorded.connect() as connection, Recording(recorded, "binary.rec") as recording:
-        ask = lambda request: binary.ask(connection, request)
+        ask = functools.partial(binary.ask, connection)
         ask(binary.store(0x01, b"bin", b"value", exptime=100))
         ask(binary.pack(0x00, b"bin"))
         ask(binary.pack(0x00, b"none"))
