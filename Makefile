@@ -155,7 +155,9 @@ soak: build
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability tests/fabric
 
-lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
+lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
+	@scripts/deps python
+	scripts/lint-text
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
