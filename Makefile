@@ -73,7 +73,7 @@ build-dpdk:
 test: ## run every test; sets up what it needs, and says at the end how long each part took
 	@$(if $(PARTS),,mkdir -p $(TARGET_DIR) && : >$(PARTS_FILE))
 	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; \
-	  PARTS=$(PARTS_FILE) scripts/part; exit $$status
+	  PARTS=$(PARTS_FILE) scripts/durations; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
@@ -104,7 +104,8 @@ feature-deps:
 # Unit, property, model and brief fuzz tests (cargo).
 test-unit: feature-deps
 	@echo "### suite: unit"
-	scripts/part unit cargo test --workspace $(FEATURES) --no-fail-fast
+	scripts/part unit .venv/bin/cargo-nextest nextest run --workspace $(FEATURES)
+	scripts/part doctests cargo test --workspace $(FEATURES) --doc
 
 # Models of the concurrent parts, every interleaving within their bounds (loom).
 test-loom: feature-deps

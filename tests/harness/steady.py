@@ -95,7 +95,12 @@ class Reports:
     def pytest_runtest_logreport(self, report):
         """One of set-up, call and teardown."""
         properties = dict(report.user_properties)
-        line = {"test": report.nodeid, "outcome": report.outcome, "when": report.when} | properties
+        line = {
+            "test": report.nodeid,
+            "outcome": report.outcome,
+            "when": report.when,
+            "seconds": report.duration
+        } | properties
         self.file.write(json.dumps(line, default=str) + "\n")
 
     def pytest_collectreport(self, report):
