@@ -103,6 +103,7 @@ feature-deps:
 
 # Unit, property, model and brief fuzz tests (cargo).
 test-unit: feature-deps
+	@scripts/deps python
 	@echo "### suite: unit"
 	scripts/part unit .venv/bin/cargo-nextest nextest run --workspace $(FEATURES)
 	scripts/part doctests cargo test --workspace $(FEATURES) --doc
