@@ -20,12 +20,8 @@ if ! command -v mdbook >/dev/null; then
   rm -rf "$tools/build"
 fi
 
-# The pages lie as in the repository. Sources that they link to lie beside them as they are.
 rm -rf "$pages"
-mkdir -p "$pages"
-git ls-files -z --cached -- '*.md' LICENSE docs deploy packaging dashboards crates/workload/src/recording |
-  xargs -0 cp --parents --target-directory "$pages"
-rm -r "$pages/docs/site"
+docs/site/lay.sh "$pages"
 # The table of contents is written for its place in docs/.
 sed -E 's#\]\(#](docs/#; s#docs/\.\./##' docs/SUMMARY.md >"$pages/SUMMARY.md"
 

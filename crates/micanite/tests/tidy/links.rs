@@ -80,6 +80,15 @@ fn links_of_the_repository_lead_somewhere() {
     Verdict::of(&dead_links(Tree::repository()), &[]).check();
 }
 
+/// The site has the pages of its table of contents and what they link to. It once lacked the examples that a
+/// crate's README links to.
+#[test]
+fn links_of_the_site_lead_somewhere() {
+    let site = Tree::site();
+    assert!(site.contains("README.md") && site.contains("docs/tutorial.md"));
+    Verdict::of(&dead_links(&site), &[]).check();
+}
+
 #[test]
 fn paths_that_documents_name_exist() {
     Verdict::of(&stale_paths(Tree::repository()), STALE_PATHS).check();

@@ -93,7 +93,7 @@ pub fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in outside_code(text) {
         if let Some(heading) = line.strip_prefix('#') {
-            let slug = slug(heading.trim_start_matches('#'));
+            let slug = slug(&without_targets(heading.trim_start_matches('#')));
             let same = anchors.iter().filter(|anchor| **anchor == slug).count();
             let repeated = (1..).map(|number| format!("{slug}-{number}"));
             let free = repeated.skip(same.saturating_sub(1)).find(|anchor| !anchors.contains(anchor));
@@ -143,7 +143,7 @@ fn code_spans_end_with_their_paragraph() {
 
 #[test]
 fn anchors_are_those_of_headings() {
-    let text =
-        "# The `way` of a GET, again\n```\n# no heading\n```\n## Twice\n## Twice\n<a id=\"here\"></a>\n";
+    let text = "# The `way` of a [GET](b.md), again\n```\n# no heading\n```\n\
+                ## Twice\n## Twice\n<a id=\"here\"></a>\n";
     assert_eq!(anchors(text), ["the-way-of-a-get-again", "twice", "twice-1", "here"]);
 }

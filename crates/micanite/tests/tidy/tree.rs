@@ -35,14 +35,25 @@ impl Tree {
                 println!(
                     "git lists no files ({reason}): every file outside of {BUILT:?} and {CACHES:?} is checked"
                 );
-                let mut paths = Vec::new();
-                walk(&root, "", &mut paths);
-                paths
+                walked(&root)
             });
-            let read = |path: String| Some((path.clone(), std::fs::read(root.join(path)).ok()?));
-            Tree::of_files(paths.into_iter().filter_map(read))
+            Tree::read(&root, paths)
         });
         &REPOSITORY
+    }
+
+    /// The sources of the site, as `make docs` lays them out.
+    pub fn site() -> Self {
+        let folder = scratch("tidy_site");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/site/lay.sh");
+        let laid = Command::new(script).arg(&folder).output().unwrap();
+        assert!(laid.status.success(), "lay.sh: {}", String::from_utf8_lossy(&laid.stderr));
+        Self::read(&folder, walked(&folder))
+    }
+
+    fn read(root: &Path, paths: Vec<String>) -> Self {
+        let read = |path: String| Some((path.clone(), std::fs::read(root.join(path)).ok()?));
+        Self::of_files(paths.into_iter().filter_map(read))
     }
 
     /// The tree of a test: paths and texts.
@@ -150,6 +161,13 @@ fn git_lists(root: &Path, which: &[&str]) -> Result<Vec<String>, String> {
     Ok(paths.split_terminator('\0').map(str::to_string).collect())
 }
 
+/// Lists the files below a folder, without those that were built.
+fn walked(root: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    walk(root, "", &mut paths);
+    paths
+}
+
 fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
     let at: PathBuf = root.join(folder);
     for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
@@ -179,15 +197,13 @@ fn repository_is_found() {
 #[test]
 fn walking_finds_what_git_tracks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut paths = Vec::new();
-    walk(&root, "", &mut paths);
+    let paths = walked(&root);
     let missing: Vec<&str> =
         Tree::repository().paths().filter(|path| !paths.iter().any(|walked| walked == path)).collect();
     assert_eq!(missing, [""; 0]);
 }
 
 /// Returns an empty folder for a test.
-#[cfg(test)]
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -205,10 +221,9 @@ fn caches_and_scratch_files_are_not_checked() {
     }
     let is_checked = |path| is_new_source(&root, path);
     assert_eq!(["built/debug/generated.rs", "trace.bin", "src/a.rs"].map(is_checked), [false, false, true]);
-    let mut walked = Vec::new();
-    walk(&root, "", &mut walked);
-    walked.sort();
-    assert_eq!(walked, ["src/a.rs", "trace.bin"]);
+    let mut paths = walked(&root);
+    paths.sort();
+    assert_eq!(paths, ["src/a.rs", "trace.bin"]);
 }
 
 #[test]
