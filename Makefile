@@ -159,7 +159,7 @@ soak: build
 
 lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
 	@scripts/deps python
-	scripts/lint-text
+	scripts/lint/text
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
@@ -167,9 +167,9 @@ lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustd
 	scripts/test-loom --lint $(LOOM_FEATURES)
 	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
-	scripts/lint-dependencies
-	scripts/check-paths
-	scripts/package-crates
+	scripts/lint/dependencies
+	scripts/lint/paths
+	scripts/lint/crates
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
@@ -206,7 +206,7 @@ tarball:
 test-packages: package
 	@packaging/test-tarball $(TARGET_DIR)/package
 	@packaging/test-container $(TARGET_DIR)/container
-	@scripts/package-crates --verify
+	@scripts/lint/crates --verify
 
 # Where install-c puts the library.
 PREFIX ?= /usr/local
