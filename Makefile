@@ -82,6 +82,7 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
+	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
 	@$(MAKE) --no-print-directory test \
 	  TEST_PARTS="test-compile test-unit test-loom test-release test-packages docs"
 
