@@ -39,6 +39,8 @@ FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net
 LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)
 # `scripts/part NAME COMMAND` runs a command, and notes how long it took in the file PARTS, where that is set.
 PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
+# Tests that cannot run say so in the file MICANITE_SKIPS (scripts/test-totals).
+SKIPS_FILE := $(or $(MICANITE_SKIPS),$(TARGET_DIR)/skips.txt)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
@@ -71,12 +73,16 @@ build-dpdk:
 	  --config profile.release.codegen-units=16; fi
 
 test: ## run every test; sets up what it needs, and says at the end how long each part took
-	@$(if $(PARTS),,mkdir -p $(TARGET_DIR) && : >$(PARTS_FILE))
-	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; \
+	@mkdir -p $(TARGET_DIR)
+	@$(if $(PARTS),,: >$(PARTS_FILE))
+	@$(if $(MICANITE_SKIPS),,: >$(SKIPS_FILE))
+	@status=0; PARTS=$(PARTS_FILE) MICANITE_SKIPS=$(SKIPS_FILE) \
+	  $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; \
 	  PARTS=$(PARTS_FILE) scripts/durations; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
+	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
 	@$(MAKE) --no-print-directory test \
 	  TEST_PARTS="test-compile test-unit test-loom test-release test-packages docs"
 

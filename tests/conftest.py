@@ -177,10 +177,3 @@ def pytest_runtest_makereport(item, call):
             status = "running" if one.alive() else f"ended with {one.process.returncode}"
             report.sections.append((f"server {one.pid} ({status})", one.stderr()[-SHOWN_BYTES:]))
     return report
-
-
-def pytest_terminal_summary(terminalreporter):
-    """One line per test that did not run, in the form that scripts/test-totals reads."""
-    for outcome in ("skipped", "xfailed", "xpassed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            terminalreporter.write_line(f"skipped test: {report.nodeid}")

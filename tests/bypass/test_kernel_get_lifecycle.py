@@ -128,7 +128,7 @@ def test_it_needs_datagrams():
 def test_a_large_image_in_several_arrays(link):
     """1 GiB and more: partitions of at most 512 MiB, one worker."""
     if available_bytes() < 3 << 30:
-        pytest.skip("skipped: less than 3 GiB of memory are free")
+        pytest.skip("less than 3 GiB of memory are free")
     with KernelServer(link, "-m", 1200) as server:
         moved = Moved(server)
         with server.connect() as stream, server.client() as client:

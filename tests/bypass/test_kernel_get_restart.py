@@ -40,7 +40,7 @@ def pins():
     )
     if mounted.returncode:
         os.rmdir(directory)
-        pytest.skip(f"skipped: no BPF file system here: {mounted.stderr}")
+        pytest.skip(f"no BPF file system here: {mounted.stderr}")
     pins = f"{directory}/pins"
     os.mkdir(pins)
     yield pins
@@ -228,7 +228,7 @@ class FewFiles(Configured):
 def test_every_connection_has_a_descriptor_beside_the_maps(link, tmp_path):
     """Each partition takes one, here 64 of them; also when the option is gone and they are still there."""
     if available_bytes() < 2 << 30:
-        pytest.skip("skipped: less than 2 GiB of memory are free")
+        pytest.skip("less than 2 GiB of memory are free")
     options = ("-t", 16, "-m", 1024, "-I", "512k", "-c", 1000)
     with FewFiles(link, tmp_path / "config", *options, kernel_get=NEAR) as server:
         assert len(server.routes()) == 64

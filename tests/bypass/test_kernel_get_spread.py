@@ -27,7 +27,7 @@ def on_one_cpu():
 @pytest.fixture(params=MODES)
 def link(request):
     if len(CPUS) < 2:
-        pytest.skip("skipped: one CPU only")
+        pytest.skip("one CPU only")
     with AnsweringLink() as link:
         link.mode = request.param
         yield link

@@ -27,7 +27,7 @@ ELSEWHERE = {XDP: ("frames_options", "frames_fragments"), DPDK: ("frames_fragmen
 def test_there_is_such_a_port_here(kind):
     """The tests that take the fixture `port` run over it; where it is missing they do not appear."""
     if why := why_not(kind):
-        pytest.skip(f"skipped: {why}")
+        pytest.skip(why)
     assert any(port.kind == kind for port in every_port())
 
 

@@ -102,7 +102,7 @@ def test_a_server_over_dpdks_own_af_xdp():
     """The driver net_af_xdp takes every frame of its queue; the suites of the native protocol run over
     net_af_packet."""
     if why := why_not(DPDK):
-        pytest.skip(f"skipped: {why}")
+        pytest.skip(why)
     with (
         Link(addressed=False, whole_checksums=True) as link,
         PortServer(DPDK, link, "-m", 64, driver="net_af_xdp0") as server,
@@ -138,7 +138,7 @@ def memif_load(socket, *words):
 def memif():
     """The name of an abstract socket."""
     if why := why_not(DPDK):
-        pytest.skip(f"skipped: {why}")
+        pytest.skip(why)
     return f"/micanite-{uuid.uuid4().hex}"
 
 

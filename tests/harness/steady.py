@@ -1,5 +1,5 @@
-"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test-blackbox), and ends
-tests that hang."""
+"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test-blackbox), ends tests
+that hang, and notes those that cannot run (scripts/test-totals)."""
 
 import json
 import os
@@ -82,8 +82,12 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_configure(config):
     """Reports are written by the process that gathers them."""
-    if (path := os.environ.get("MICANITE_TEST_REPORTS")) and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if path := os.environ.get("MICANITE_TEST_REPORTS"):
         config.pluginmanager.register(Reports(path))
+    if path := os.environ.get("MICANITE_SKIPS"):
+        config.pluginmanager.register(Skips(path))
 
 
 class Reports:
@@ -104,14 +108,31 @@ class Reports:
         self.file.write(json.dumps(line, default=str) + "\n")
 
     def pytest_collectreport(self, report):
-        """A file that cannot be read is a failed test."""
-        if report.failed:
-            self.file.write(
-                json.dumps(
-                    {
-                        "test": report.nodeid, "outcome": "failed", "when": "collect",
-                        "unforgivable": "Unreadable"
-                    }
-                )
-                + "\n"
-            )
+        """A file that cannot be read is a failed test, and one that is left out a skipped test."""
+        if not report.passed:
+            line = {"test": report.nodeid, "outcome": report.outcome, "when": "collect"}
+            self.file.write(json.dumps(line | {"unforgivable": "Unreadable"}) + "\n")
+
+
+class Skips:
+    """Appends each test that did not run, a tab, and the reason, as crates/test-skip does for Rust."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def pytest_runtest_logreport(self, report):
+        """A test was skipped, or failed as it may."""
+        if report.skipped:
+            with open(self.path, "a") as skips:
+                skips.write(f"{report.nodeid}\t{' '.join(reason(report).split())}\n")
+
+    # A whole file was skipped.
+    pytest_collectreport = pytest_runtest_logreport
+
+
+def reason(report):
+    """Returns the reason of a skip without the exception's name, or that of a failure that may be."""
+    if hasattr(report, "wasxfail"):
+        return report.wasxfail.removeprefix("reason: ")
+    _, _, message = report.longrepr
+    return message.partition(": ")[2] or message

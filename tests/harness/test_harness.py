@@ -1,5 +1,5 @@
 """The suite's own rules: a test that fails and passes alone is named; a lost item, a wrong value, a crash and
-a hang are not forgiven."""
+a hang are not forgiven; a test that cannot run is counted as skipped, and has to be expected."""
 
 import os
 import signal
@@ -30,6 +30,27 @@ PASSES = """
 def test_good():
     pass
 """
+UNIT = "test result: ok. 1 passed; 0 failed; 0 ignored;\n"
+SKIPS = """
+import pytest
+def test_skipped():
+    pytest.skip("no moon tonight")
+@pytest.mark.parametrize("moons", [2])
+@pytest.mark.skipif(True, reason="no moon tonight")
+def test_skipped_by_mark(moons):
+    pass
+@pytest.mark.xfail(reason="no moon tonight")
+def test_may_fail():
+    assert False
+def test_lacks_a_module():
+    pytest.importorskip("no_such_module")
+"""
+EXPECTED = """# A comment.
+test_made_up.py::test_skipped*  no moon *
+*::test_skipped_by_mark[2]  no moon tonight
+*::test_may_fail  no moon tonight
+*  could not import 'no_such_module'*
+"""
 UNFORGIVABLE = {
     "WrongValue": 'assert not first("x") or (b"VALUE a" == b"VALUE b")',
     "LostItem": 'if first("x"): raise failures.LostItem("a")',
@@ -47,19 +68,19 @@ def run(tmp_path):
     )
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["harness.steady"]\n')
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {
-        "BLACKBOX_PROCESSES": "1"
+        "BLACKBOX_PROCESSES": "1", "MICANITE_SKIPS": str(tmp_path / "skips")
     }
 
-    def both(text):
+    def both(text, unit=UNIT, skips="", expected=""):
         (tmp_path / "test_made_up.py").write_text(OUTSET + text)
+        (tmp_path / "skips").write_text(skips)
+        (tmp_path / "expected").write_text(expected)
         words = [sys.executable, PROJECT / "scripts/test-blackbox", "--tests", tmp_path]
         ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
-        others = "### suite: unit\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
-        others += "### suite: loom\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
+        others = f"### suite: unit\n{unit}### suite: loom\n{UNIT}"
         (tmp_path / "log").write_text(f"{others}### suite: blackbox\n{ran.stdout}")
-        (tmp_path / "skips").touch()
-        words = [sys.executable, PROJECT / "scripts/test-totals", tmp_path / "log", tmp_path / "skips"]
-        totals = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        words = [PROJECT / "scripts/test-totals", *(tmp_path / name for name in ("log", "skips", "expected"))]
+        totals = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60)
         return ran, totals
 
     return both
@@ -98,6 +119,68 @@ def test_some_failures_are_never_forgiven(run, kind):
         f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout
         and "unsteady test" not in ran.stdout
     )
+
+
+def test_expected_skips_are_counted(run):
+    """Every way of pytest's to skip is counted, and fits a name and a reason that are expected."""
+    ran, totals = run(PASSES + SKIPS, expected=EXPECTED)
+    assert (ran.returncode, totals.returncode) == (0, 0), ran.stdout + totals.stdout
+    assert totals.stdout.splitlines()[-1] == "3 passed, 0 failed, 4 skipped"
+
+
+@pytest.mark.parametrize(
+    "expected", ["", "*::test_skipped  no sun tonight\n", "*::test_other  no moon tonight\n"]
+)
+def test_an_unexpected_skip_fails_the_run(run, expected):
+    """A line of the expected skips has to fit both the name and the reason."""
+    text = PASSES + SKIPS.partition("@")[0]
+    ran, totals = run(text, expected=expected)
+    assert (ran.returncode, totals.returncode) == (0, 1), ran.stdout + totals.stdout
+    assert "test_made_up.py::test_skipped: no moon tonight\n" in totals.stdout
+    assert totals.stdout.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "test result: ok. 5 passed; 0 failed; 0 ignored;\n",
+        "     Summary [   2.345s] 5 tests run: 5 passed (1 slow), 3 skipped\n",
+    ],
+    ids=["cargo", "nextest"],
+)
+def test_a_rust_test_that_skips_has_not_passed(run, unit):
+    """Rust's runners count a test as passed that returns; what was not asked for is no skip."""
+    skips = "a::b frames_pass\tno root\n" * 2 + "scripts/package-crates\tno rustup\n"
+    _, totals = run(PASSES, unit, skips, "*frames_pass  no root\nscripts/*  no rustup\n")
+    assert totals.returncode == 0, totals.stdout
+    assert "suite unit: passed 4, failed 0, skipped 1\n" in totals.stdout
+    assert totals.stdout.splitlines()[-1] == "6 passed, 0 failed, 2 skipped"
+    _, totals = run(PASSES, unit, skips)
+    assert totals.returncode == 1 and "a::b frames_pass: no root\n" in totals.stdout
+
+
+@pytest.mark.parametrize(
+    ("unit", "failed"),
+    [
+        ("     Summary [   0.012s] 4 tests run: 2 passed, 1 failed, 1 timed out, 0 skipped\n", 2),
+        ("     Summary [   0.012s] 2/4 tests run: 1 passed (1 leaky), 1 failed, 0 skipped\n", 3),
+        ("     Summary [   0.012s] 4 tests run: 3 passed, 1 exec failed, 9 skipped\n", 1),
+    ],
+)
+def test_tests_that_nextest_did_not_see_pass_have_failed(run, unit, failed):
+    """Whether they failed, timed out, or did not come to run."""
+    _, totals = run(PASSES, unit)
+    assert totals.returncode == 1 and f"suite unit: passed {4 - failed}, failed {failed}, " in totals.stdout
+
+
+def test_a_silent_skip_fails_the_run(run):
+    """A test that libtest ignored is named by libtest, one that pytest skipped by the file of skips."""
+    silent = "test result: ok. 1 passed; 0 failed; 1 ignored;\n"
+    _, totals = run(PASSES, silent)
+    assert totals.returncode == 1 and "1 skipped tests are not named\n" in totals.stdout
+    _, totals = run(PASSES, "test a::b ... ignored, too slow\n" + silent, expected="a::b  too slow\n")
+    assert totals.returncode == 0, totals.stdout
+    assert totals.stdout.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
 
 
 @pytest.mark.parametrize(

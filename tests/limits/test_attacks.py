@@ -52,7 +52,7 @@ def attacked_in_tls(request, tmp_path_factory):
     """A server that speaks TLS over TCP; others come through its Unix socket."""
     place = tmp_path_factory.mktemp("tls")
     if not shutil.which("openssl"):
-        pytest.skip("skipped: no `openssl` to make a certificate")
+        pytest.skip("no `openssl` to make a certificate")
     options = ["-t", request.param, "-m", "64", "-c", "400", "-p", "-1", "-s", place / "socket"]
     server = Server(*options, *attacks.certificate(place))
     server.budget = printed_budget_bytes(server)

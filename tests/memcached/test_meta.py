@@ -193,7 +193,7 @@ def same(ours, theirs):
 def peer():
     path, why_not = path_of_current_memcached()
     if path is None:
-        pytest.skip(f"skipped: no current memcached: {why_not}")
+        pytest.skip(f"no current memcached: {why_not}")
     with running(path, "-t", "1") as address:
         yield address
 

@@ -91,7 +91,7 @@ def test_replies_are_those_of_a_stream(udp, client, key):
 @pytest.mark.parametrize("size", [0, 1, 1300, 1392, 5000, 60_000, MIB])
 def test_values_of_many_datagrams(udp, client, key, size):
     if not client.make_room(4 * MIB) and size == MIB:
-        pytest.skip("skipped: a socket may not have room for 1 MiB here")
+        pytest.skip("a socket may not have room for 1 MiB here")
     value = random.Random(size).randbytes(size)
     with udp.connect() as stream:
         stream.set(key, value)
@@ -211,7 +211,7 @@ def test_the_bytes_are_those_of_memcached(udp):
     """Joined as they come: memcached numbers the datagrams of each object anew."""
     path = subprocess.run([PROJECT / "scripts/peer-memcached-current"], capture_output=True, text=True)
     if path.returncode:
-        pytest.skip(f"skipped: no current memcached: {path.stderr.strip()}")
+        pytest.skip(f"no current memcached: {path.stderr.strip()}")
     port = free_port()
     user = ["-u", "root"] if os.getuid() == 0 else []
     peer = subprocess.Popen(

@@ -302,7 +302,7 @@ def test_every_listening_address_speaks_it(key):
 
     The addresses of ports around the kernel are those of their interface: test_port_addresses.py."""
     if not socket.has_ipv6:
-        pytest.skip("skipped: no IPv6 here")
+        pytest.skip("no IPv6 here")
     with NativeServer("-t", 2, "-m", 64, "-l", "127.0.0.1,::1") as server:
         with server.client() as four, NativeClient(server.native_port, host="::1") as six:
             six.learn()

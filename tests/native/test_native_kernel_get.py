@@ -11,7 +11,7 @@ from harness.network.ports import KERNEL_GET, Port, why_not
 @pytest.fixture(scope="module")
 def server(links):
     if why := why_not(KERNEL_GET):
-        pytest.skip(f"skipped: {why}")
+        pytest.skip(why)
     with Port(KERNEL_GET, 2, links).server("-t", 2, "-m", 64) as running:
         yield running
 

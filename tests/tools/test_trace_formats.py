@@ -128,7 +128,7 @@ def captured(server, tmp_path):
         try:
             return Captured(server, tmp_path / "traffic.pcap", **options)
         except CannotCapture as error:
-            pytest.skip(f"skipped: packets cannot be captured here: {error}")
+            pytest.skip(f"packets cannot be captured here: {error}")
 
     return start
 

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Server;
+use micanite_test_skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -81,8 +82,7 @@ fn output(command: &mut Command) -> String {
 fn pkg_config_finds_the_installed_library() {
     for tool in ["cc", "pkg-config"] {
         if Command::new(tool).arg("--version").output().is_err() {
-            println!("skipped: there is no {tool}");
-            return;
+            return skip(format_args!("there is no {tool}"));
         }
     }
     let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
@@ -106,8 +106,7 @@ fn pkg_config_finds_the_installed_library() {
 #[test]
 fn the_example_prints_the_expected_lines() {
     if Command::new("cc").arg("--version").output().is_err() {
-        println!("skipped: there is no C compiler (cc)");
-        return;
+        return skip("there is no C compiler (cc)");
     }
     let place = std::env::temp_dir().join(format!("micanite-hello-{}", std::process::id()));
     let server = Server::start(&format!("-t 2 --local {}", place.display()));
@@ -143,8 +142,7 @@ fn the_example_prints_the_expected_lines() {
 #[test]
 fn the_example_works_over_a_fabric() {
     if Command::new("cc").arg("--version").output().is_err() {
-        println!("skipped: there is no C compiler (cc)");
-        return;
+        return skip("there is no C compiler (cc)");
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
@@ -159,8 +157,7 @@ fn the_example_works_over_a_fabric() {
 #[test]
 fn the_header_compiles_as_cxx() {
     if Command::new("c++").arg("--version").output().is_err() {
-        println!("skipped: there is no C++ compiler (c++)");
-        return;
+        return skip("there is no C++ compiler (c++)");
     }
     let header = here().join("include/micanite.h");
     let checked = Command::new("c++")

@@ -13,6 +13,7 @@ use common::Server;
 use micanite_client::{
     Builder, Client, Error, FabricLink, FabricOptions, FabricUrl, Opcode, Operation, Options, Outcome, Reads,
 };
+use micanite_test_skip::skip;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const DEADLINE_NS: u64 = 20_000_000_000;
@@ -115,7 +116,7 @@ fn over(provider: &str, test: fn(&str) -> Result<(), Error>) -> Result<(), Error
     match known.probe() {
         Ok(()) => test(provider),
         Err(why) => {
-            println!("skipped: {provider}: {why}");
+            skip(format_args!("{provider}: {why}"));
             Ok(())
         }
     }

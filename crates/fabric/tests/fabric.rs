@@ -12,33 +12,29 @@ use client::{Client, DEADLINE, OPTIONS, Server};
 use micanite_fabric::{
     Completions, Endpoint, EndpointOptions, Error, FabricAddress, PROVIDERS, Provider, RemoteArea,
 };
+use micanite_test_skip::skip;
 use peers::addresses_come_and_go;
 use tagged::*;
 
 /// A thread that spins has 100, or half of them on a crowded machine.
 const IDLE_TICKS_MAX: u64 = 10;
 
-/// The tests of a provider.
+/// The tests of a provider: those of every one, and those of one for networks, which checks access.
 macro_rules! over {
     ($module:ident, $provider:literal, $($test:ident)*) => {
         mod $module {
             use super::*;
-            $(#[test] fn $test() { available(provider($provider)).map(super::$test); })*
+            $(#[test] fn $test() { run(provider($provider), super::$test); })*
         }
     };
-    ($($module:ident $provider:literal)*) => {
-        $(over!($module, $provider,
+    (every $module:ident $provider:literal $($more:ident)*) => {
+        over!($module, $provider,
             messages_return_as_they_were_sent
             reads_return_the_bytes_of_the_area
             a_read_needs_the_target_only_as_the_table_says
-            writes_are_refused
-            reads_beyond_the_area_are_refused
-            a_forged_key_is_refused
-            a_closed_key_is_refused
             a_killed_peer_is_an_error_and_no_hang
             a_server_that_returns_is_found_again
             replies_go_to_the_client_that_asked
-            a_stranger_gets_no_answer
             a_forgotten_peer_takes_nothing
             a_forgotten_client_does_not_speak_for_the_next
             a_client_that_greets_again_stays_the_same
@@ -50,20 +46,36 @@ macro_rules! over {
             parts_of_a_buffer_are_apart
             addresses_come_and_go
             transfers_that_were_given_up_leave_room
-        );)*
+            $($more)*
+        );
+    };
+    (network $module:ident $provider:literal) => {
+        over!(every $module $provider
+            writes_are_refused
+            reads_beyond_the_area_are_refused
+            a_forged_key_is_refused
+            a_closed_key_is_refused
+            a_stranger_gets_no_answer
+            an_address_without_a_server_is_an_error
+        );
     };
 }
 
-over!(net "net;ofi_rxm" tcp "tcp;ofi_rxm" shm "shm");
+over!(network net "net;ofi_rxm");
+over!(network tcp "tcp;ofi_rxm");
+// It is for processes that trust each other, and has no ports.
+over!(every shm "shm");
 
 fn provider(name: &str) -> &'static Provider {
     Provider::by_name(name).unwrap()
 }
 
-/// Returns the provider if libfabric has it: later versions dropped `net`, and gave its work to `tcp`.
-fn available(provider: &'static Provider) -> Option<&'static Provider> {
-    let probed = provider.probe();
-    probed.inspect_err(|why| println!("skipped: {}: {why}", provider.name)).ok().map(|()| provider)
+/// Runs a test if libfabric has the provider: later versions dropped `net`, and gave its work to `tcp`.
+fn run(provider: &'static Provider, test: fn(&'static Provider)) {
+    match provider.probe() {
+        Ok(()) => test(provider),
+        Err(why) => skip(format_args!("{}: {why}", provider.name)),
+    }
 }
 
 /// Proves that messages of any length come back whole, eager ones and those that the receiver fetches.
@@ -112,10 +124,6 @@ fn a_read_needs_the_target_only_as_the_table_says(provider: &'static Provider) {
 
 /// Attempts an access that the target has to refuse, then proves that the area and its readers are as before.
 fn is_refused(provider: &'static Provider, attempt: impl FnOnce(&mut Client) -> Result<Vec<u8>, Error>) {
-    if !provider.checks_access {
-        println!("skipped: {} checks no access, and is for processes that trust each other", provider.name);
-        return;
-    }
     let server = Server::start(provider);
     let mut client = Client::connect(&server);
     let area = client.area;
@@ -158,10 +166,6 @@ fn a_forged_key_is_refused(provider: &'static Provider) {
 
 /// Proves that the key of a closed area opens nothing.
 fn a_closed_key_is_refused(provider: &'static Provider) {
-    if !provider.checks_access {
-        println!("skipped: {} checks no key, so a late read still gets the memory", provider.name);
-        return;
-    }
     let server = Server::start(provider);
     let mut client = Client::connect(&server);
     let area = client.area;
@@ -216,10 +220,6 @@ fn replies_go_to_the_client_that_asked(provider: &'static Provider) {
 /// Proves that a message before the greeting is an error of the receiver alone, and that only the endpoint
 /// greets.
 fn a_stranger_gets_no_answer(provider: &'static Provider) {
-    if !provider.checks_access {
-        println!("skipped: {} takes a stranger for its first peer", provider.name);
-        return;
-    }
     let server = Server::start(provider);
     let mut known = Client::connect(&server);
     let mut stranger = Client::open(&server);
@@ -304,10 +304,7 @@ fn an_endpoint_closes_with_transfers_under_way(provider: &'static Provider) {
 /// Proves that sizes are bounded, and that a message longer than its buffer is an error of that transfer.
 #[test]
 fn transfers_have_limits() {
-    let Some(provider) = available(provider("net;ofi_rxm")) else {
-        return;
-    };
-    let server = Server::start(provider);
+    let server = Server::start(provider("tcp;ofi_rxm"));
     let options = EndpointOptions { transfers_max: 2, ..OPTIONS };
     let mut endpoint = Endpoint::connect(&server.address, &options).unwrap();
     let peer = endpoint.server().unwrap();
@@ -338,7 +335,7 @@ fn transfers_have_limits() {
 #[test]
 fn an_idle_endpoint_sleeps_where_there_is_a_descriptor() {
     let sleeping = PROVIDERS.iter().filter(|provider| !provider.needs_device && provider.has_descriptor);
-    for provider in sleeping.filter_map(available) {
+    for provider in sleeping {
         let server = Server::start(provider);
         let mut client = Client::connect(&server);
         assert_eq!(client.ask(b"awake"), b"awake");
@@ -351,50 +348,44 @@ fn an_idle_endpoint_sleeps_where_there_is_a_descriptor() {
 }
 
 /// Proves that an address without a server is an error in time, and that wrong addresses are errors at once.
-#[test]
-fn an_address_without_a_server_is_an_error() {
+fn an_address_without_a_server_is_an_error(provider: &'static Provider) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    for name in ["net;ofi_rxm", "tcp;ofi_rxm"] {
-        if available(provider(name)).is_none() {
-            continue;
+    let address: FabricAddress = format!("{},127.0.0.1:{port}", provider.name).parse().unwrap();
+    let mut endpoint = Endpoint::connect(&address, &OPTIONS).unwrap();
+    let (started, mut completions) = (Instant::now(), Completions::new());
+    let mut buffer = endpoint.buffer(256).unwrap();
+    let error = loop {
+        match endpoint.greet(buffer, 0) {
+            Ok(()) => panic!("sent to nobody"),
+            Err(unposted) if unposted.error == Error::Busy => buffer = unposted.buffer,
+            Err(unposted) => break unposted.error,
         }
-        let address: FabricAddress = format!("{name},127.0.0.1:{port}").parse().unwrap();
-        let mut endpoint = Endpoint::connect(&address, &OPTIONS).unwrap();
-        let (started, mut completions) = (Instant::now(), Completions::new());
-        let mut buffer = endpoint.buffer(256).unwrap();
-        let error = loop {
-            match endpoint.greet(buffer, 0) {
-                Ok(()) => panic!("{name}: sent to nobody"),
-                Err(unposted) if unposted.error == Error::Busy => buffer = unposted.buffer,
-                Err(unposted) => break unposted.error,
-            }
-            endpoint.poll(&mut completions).unwrap();
-            assert!(started.elapsed() < DEADLINE, "{name}");
-        };
-        assert_eq!(error, Error::PeerGone, "{name}");
-        let no_port = FabricAddress { port: None, ..address };
-        let error = Endpoint::connect(&no_port, &OPTIONS).unwrap_err();
-        assert!(error.to_string().contains("port is missing"), "{error}");
-    }
-    let foreign: FabricAddress = "tcp;ofi_rxm,192.0.2.1:7".parse().unwrap();
-    let error = Endpoint::listen(&foreign, &OPTIONS).unwrap_err();
-    assert!(error.to_string().starts_with("tcp;ofi_rxm,192.0.2.1:7: cannot "), "{error}");
+        endpoint.poll(&mut completions).unwrap();
+        assert!(started.elapsed() < DEADLINE);
+    };
+    assert_eq!(error, Error::PeerGone);
+    let no_port = FabricAddress { port: None, ..address };
+    let error = Endpoint::connect(&no_port, &OPTIONS).unwrap_err();
+    assert!(error.to_string().contains("port is missing"), "{error}");
+    let foreign = format!("{},192.0.2.1:7", provider.name);
+    let error = Endpoint::listen(&foreign.parse().unwrap(), &OPTIONS).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("{foreign}: cannot ")), "{error}");
 }
 
-/// Proves that `tcp` and `shm` are in every libfabric, and names the providers that were not tested.
+/// Proves that `tcp` and `shm` are in every libfabric.
 #[test]
 fn tcp_and_shm_are_always_there() {
-    let found: Vec<_> = PROVIDERS.iter().filter_map(available).map(|provider| provider.name).collect();
+    let found = PROVIDERS.iter().filter(|provider| provider.probe().is_ok());
+    let found: Vec<_> = found.map(|provider| provider.name).collect();
     assert!(["tcp;ofi_rxm", "shm"].iter().all(|name| found.contains(name)), "{found:?}");
     assert!(micanite_fabric::version().unwrap().starts_with("libfabric "));
 }
 
-/// Proves that the tests of a provider that libfabric lacks are skipped, and those of another one run.
+/// Proves that the tests of a provider that libfabric lacks are skipped.
 #[test]
-fn a_provider_that_libfabric_lacks_is_skipped() {
+fn a_provider_that_libfabric_lacks_is_not_found() {
     static LACKING: Provider = Provider { name: "no;such", ..PROVIDERS[1] };
-    assert_eq!(available(&LACKING), None);
-    assert!(available(provider("tcp;ofi_rxm")).is_some());
+    assert!(LACKING.probe().is_err());
 }

@@ -65,6 +65,7 @@ mod tests {
     use crate::allocate;
     use crate::folder::Folder;
     use crate::sync::Ordering::Relaxed;
+    use micanite_test_skip::skip;
     use std::os::unix::fs::MetadataExt;
 
     const BYTES: usize = 4 << 20;
@@ -93,8 +94,7 @@ mod tests {
         let region = Region::file(&file, BYTES).unwrap();
         match region.give_back(0, 4096) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                println!("skipped: the file system of temporary files has no holes");
-                return;
+                return skip("the file system of temporary files has no holes");
             }
             given => given.unwrap(),
         }

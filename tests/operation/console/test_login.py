@@ -192,7 +192,7 @@ def test_users_do_not_fill_a_file_system(start, files):
         ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        pytest.skip("skipped: a tmpfs cannot be mounted")
+        pytest.skip("a tmpfs cannot be mounted")
     try:
         options = ("-t", 2, "-m", "64", "--admin", "-1", "--admin-files", folder)
         admin = Admin(serving(start, *options, "-Y", files / "users"))

@@ -16,6 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use micanite_engine::Semantics;
+use micanite_test_skip::skip;
 
 use image::{Image, Seen, observe};
 use script::{Script, Step, key};
@@ -96,7 +97,7 @@ fn stepped(semantics: Semantics, script: Script) {
     let tracee = match Tracee::start(&directory, semantics.name(), script.name()) {
         Ok(tracee) => tracee,
         Err(why) => {
-            println!("skipped: a process cannot be stepped: {why}");
+            skip(format_args!("a process cannot be stepped: {why}"));
             return fs::remove_dir_all(directory).unwrap();
         }
     };

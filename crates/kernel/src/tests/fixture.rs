@@ -7,6 +7,7 @@ use std::sync::Arc;
 use micanite_engine::{
     Cache, Condition, Config, Expiry, Layout, Maps, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
 };
+use micanite_test_skip::skip;
 
 use crate::configuration::{GetOptions, NativeOptions, Network};
 use crate::counters::Counters;
@@ -19,12 +20,12 @@ pub const CLIENT: &str = "10.0.0.1:40000";
 pub const SERVER: &str = "10.0.0.2:11211";
 pub const GENERATION: u32 = 5;
 
-/// Returns whether programs can be loaded here.
+/// Returns whether programs can be loaded here; where they cannot, the calling test is skipped.
 pub fn can_load() -> bool {
     // SAFETY: it has no preconditions.
     let can = unsafe { libc::geteuid() } == 0;
     if !can {
-        println!("skipped: loading a BPF program needs root");
+        skip("loading a BPF program needs root");
     }
     can
 }

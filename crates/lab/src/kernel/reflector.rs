@@ -47,12 +47,12 @@ mod tests {
     use crate::generator::frames::FrameMaker;
     use crate::harness::namespace;
     use micanite_net::frames::{ReceiveChecksums, parse};
+    use micanite_test_skip::skip;
 
     #[test]
     fn a_datagram_comes_back_to_its_sender() {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: loading a BPF program needs root");
-            return;
+            return skip("loading a BPF program needs root");
         }
         let unbound = |name: &str| panic!("no map {name}");
         let kind = (ProgramType::Xdp, "reflect");

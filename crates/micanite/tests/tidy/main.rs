@@ -15,6 +15,7 @@ mod markdown;
 mod papers;
 mod reach;
 mod reference;
+mod skips;
 mod tree;
 mod verdict;
 mod weight;

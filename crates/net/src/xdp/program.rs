@@ -155,6 +155,7 @@ impl Program {
 mod tests {
     use super::*;
     use crate::frames::{Header, MacAddress};
+    use micanite_test_skip::skip;
     use std::net::SocketAddr;
 
     const PEER: MacAddress = [2, 0, 0, 0, 0, 1];
@@ -177,8 +178,7 @@ mod tests {
     #[test]
     fn the_program_selects_only_own_datagrams() {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: loading a BPF program needs root");
-            return;
+            return skip("loading a BPF program needs root");
         }
         let addresses = ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
         let program = Program::load(1, &addresses, (11300, 11303)).unwrap();

@@ -13,6 +13,7 @@ use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::frames::{FrameCounters, FramePort, FrameQueue, Local, ReplyTo};
 use micanite_net::xdp::XdpQueue;
 use micanite_net::{Interest, Poller};
+use micanite_test_skip::skip;
 use nix::sched::{CloneFlags, setns};
 
 /// Interface of the echo, and its addresses.
@@ -34,7 +35,7 @@ impl VethPair {
     /// permission.
     pub fn new(queues: usize) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: network namespaces need root");
+            skip("network namespaces need root");
             return None;
         }
         let number = BEDS.fetch_add(1, Ordering::Relaxed);
@@ -46,11 +47,11 @@ impl VethPair {
                 Ok(output) if output.status.success() => {}
                 Ok(output) => {
                     let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                    println!("skipped: no network namespaces: {why}");
+                    skip(format_args!("no network namespaces: {why}"));
                     return None;
                 }
                 Err(why) => {
-                    println!("skipped: no iproute2: {why}");
+                    skip(format_args!("no iproute2: {why}"));
                     return None;
                 }
             }

@@ -263,6 +263,7 @@ fn lost_in_queues() -> Result<u64> {
 #[cfg(all(test, count_program))]
 mod tests {
     use super::*;
+    use micanite_test_skip::skip;
     use nix::sched::{CloneFlags, unshare};
     use std::time::{Duration, Instant};
 
@@ -271,8 +272,7 @@ mod tests {
     #[test]
     fn every_place_counts_what_comes() {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: loading a BPF program needs root");
-            return;
+            return skip("loading a BPF program needs root");
         }
         const SENT: u64 = 2000;
         const PIECE: u64 = 100;

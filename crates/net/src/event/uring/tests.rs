@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
+use micanite_test_skip::skip;
+
 use super::*;
 use crate::{Poller, Waker};
 
@@ -14,7 +16,7 @@ fn set() -> Option<Uring> {
     match Uring::probe() {
         Ok(()) => Some(Uring::new().unwrap()),
         Err(error) => {
-            println!("skipped: no io_uring here: {error}");
+            skip(format_args!("no io_uring here: {error}"));
             None
         }
     }

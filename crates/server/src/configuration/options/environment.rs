@@ -8,8 +8,8 @@ const PREFIX: &str = "MICANITE_";
 /// Variables with this prefix that are no options of `serve`, and that a person may set: of `--config`, and
 /// the password of `load`, `replay` and `plan`.
 const OTHERS: [&str; 2] = ["CONFIG", "PASSWORD"];
-/// Further ones: of a restart, of a test of the kernel's verifier, and of `micanite-lab`.
-const INTERNAL: [&str; 5] = ["HANDOVER", "HANDOVER_HISTORY", "TRIAL", "VERIFIER_LOG", "PEERS"];
+/// Further ones: of a restart, of a test of the kernel's verifier, of `micanite-lab`, and of the tests.
+const INTERNAL: [&str; 6] = ["HANDOVER", "HANDOVER_HISTORY", "TRIAL", "VERIFIER_LOG", "PEERS", "SKIPS"];
 /// Beginnings of others: of tests and benchmarks, and of a Kubernetes service that is named micanite.
 const BEGINNINGS: [&str; 4] = ["TEST_", "BENCH_", "SERVICE_", "PORT_"];
 

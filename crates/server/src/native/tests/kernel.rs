@@ -10,6 +10,7 @@ use micanite_net::frames::testing::MemoryQueue;
 use micanite_net::frames::{
     FramePort, Header as Headers, Local, MacAddress, ReceiveChecksums, ReplyTo, parse,
 };
+use micanite_test_skip::skip;
 use micanite_wire::native::{Header, Request};
 use proptest::prelude::*;
 
@@ -31,7 +32,7 @@ struct Beside {
 /// Nothing where programs cannot be loaded.
 fn beside(options: &str) -> Option<Beside> {
     if !IS_BUILT || !nix::unistd::geteuid().is_root() {
-        println!("skipped: loading a BPF program needs root, and clang when this is built");
+        skip("loading a BPF program needs root, and clang when this is built");
         return None;
     }
     let mut image = None;

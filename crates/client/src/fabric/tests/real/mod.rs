@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use host::Host;
 use micanite_chunks::Entry;
 use micanite_fabric::Provider;
+use micanite_test_skip::skip;
 
 use super::server::FakeServer;
 use crate::client::{Builder, Client};
@@ -20,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 macro_rules! over {
     ($module:ident, $provider:literal, $($test:ident)*) => {
         mod $module {
-            $(#[test] fn $test() { super::available($provider).map(super::$test); })*
+            $(#[test] fn $test() { super::run($provider, super::$test); })*
         }
     };
     ($($module:ident $provider:literal)*) => {
@@ -37,11 +38,13 @@ macro_rules! over {
 
 over!(net "net;ofi_rxm" tcp "tcp;ofi_rxm");
 
-/// Returns the provider if libfabric has it: later versions dropped `net`, and gave its work to `tcp`.
-fn available(name: &str) -> Option<&'static Provider> {
-    let provider = Provider::by_name(name)?;
-    let probed = provider.probe();
-    probed.inspect_err(|why| println!("skipped: {name}: {why}")).ok().map(|()| provider)
+/// Runs a test if libfabric has the provider: later versions dropped `net`, and gave its work to `tcp`.
+fn run(name: &str, test: fn(&'static Provider)) {
+    let provider = Provider::by_name(name).unwrap();
+    match provider.probe() {
+        Ok(()) => test(provider),
+        Err(why) => skip(format_args!("{name}: {why}")),
+    }
 }
 
 /// Connects with a deadline that a busy machine keeps, too.
