@@ -125,7 +125,7 @@ test-blackbox: test-deps test-programs
 test-release: build build-dpdk test-deps test-programs
 	@scripts/deps axe
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 TEST_FULL=1 \
 	  $(BLACKBOX) $(PYTEST_ARGS)
 
 # Address and thread sanitizer over engine and memory (nightly; says what it skips).
