@@ -31,7 +31,7 @@ HAS_FABRIC := pkg-config --exists 'libfabric >= 1.17' 2>/dev/null
 # One profile (dev) and one set of features for all that tests, lints and documentation compile: each crate is
 # compiled once.
 comma := ,
-DPDK_FEATURES = $(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk
+DPDK_FEATURES = $(comma)micanite/dpdk$(comma)micanite-client-c/dpdk
 FABRIC_FEATURES = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
   $(comma)micanite/libfabric$(comma)micanite-fabric/testing$(comma)micanite-client-c/libfabric))
 FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(strip \
@@ -41,13 +41,15 @@ LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server
 PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 # Tests that cannot run say so in the file MICANITE_SKIPS (scripts/test-totals).
 SKIPS_FILE := $(or $(MICANITE_SKIPS),$(TARGET_DIR)/skips.txt)
-LAB := cargo run --release --quiet --package micanite-lab --
+# The benchmarks: a workspace of their own, compiled when they are used.
+BENCH := --manifest-path bench/Cargo.toml
+LAB := cargo run --release --quiet $(BENCH) --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
-  test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
-  bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb tarball install-c \
-  test-packages reference docs deps clean
+  test-release test-unit test-loom test-bench test-blackbox test-sanitizers soak lint bench bench-engine \
+  bench-bypass bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb tarball \
+  install-c test-packages reference docs deps clean
 
 # List the targets.
 help:
@@ -81,10 +83,10 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 	  PARTS=$(PARTS_FILE) scripts/durations; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
-test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the site; before a release
+test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the benchmarks, the site; before a release
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
 	@$(MAKE) --no-print-directory test \
-	  TEST_PARTS="test-compile test-unit test-loom test-release test-packages docs"
+	  TEST_PARTS="test-compile test-unit test-loom test-bench test-release test-packages docs"
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
@@ -119,8 +121,18 @@ test-loom: feature-deps
 	@echo "### suite: loom"
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
+# Tests of the benchmarks and of the report's page, clippy and rustdoc: all of bench/ that `make lint` and
+# `make test` leave out.
+test-bench: feature-deps test-deps test-programs
+	@echo "### suite: unit"
+	cargo clippy $(BENCH) $(BENCH_FEATURES) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(BENCH) $(BENCH_FEATURES) --no-deps --document-private-items
+	scripts/part bench cargo test $(BENCH) $(BENCH_FEATURES) --no-fail-fast
+	MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab scripts/part bench .venv/bin/pytest $(BENCH_TESTS)
+BENCH_TESTS := tests/tools/test_report.py
+
 PROGRAMS := $(TARGET_DIR)/debug
-BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools \
+BLACKBOX = MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools \
   MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
@@ -133,8 +145,8 @@ test-blackbox: test-deps test-programs
 test-release: build build-dpdk test-deps test-programs
 	@scripts/deps axe
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
-	  $(BLACKBOX) $(PYTEST_ARGS)
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 TEST_FULL=1 \
+	  $(BLACKBOX) --ignore=$(BENCH_TESTS) $(PYTEST_ARGS)
 
 # Address and thread sanitizer over engine and memory (nightly; says what it skips).
 test-sanitizers:
@@ -168,6 +180,7 @@ lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustd
 	scripts/lint/text
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo fmt $(BENCH) --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
 	cargo clippy --package micanite-net --features testing -- -D warnings
 	scripts/test-loom --lint $(LOOM_FEATURES)
@@ -231,12 +244,14 @@ deb: build
 # A build of its own, since the server that is measured has DPDK in it where that is installed; so has that of
 # the report.
 BYPASS_DIR := $(TARGET_DIR)/bypass
-BYPASS_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
+BYPASS_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features dpdk)
+# Builds the server and the benchmarks with these options.
+build-both = cargo build --release --package micanite $(1) && cargo build --release $(BENCH) $(1)
 
 bench-bypass: ## ports around the kernel beside a bare echo, kernel UDP and memcached; a full run rewrites docs/benchmarks/bypass.md (root; ARGS="--case memif")
 	@scripts/deps build
 	@scripts/peer-memcached >/dev/null
-	cargo build --release --target-dir $(BYPASS_DIR) --package micanite --package micanite-lab $(BYPASS_FEATURES)
+	$(call build-both,--target-dir $(BYPASS_DIR) $(BYPASS_FEATURES))
 	$(BYPASS_DIR)/release/micanite-lab bypass --server $(BYPASS_DIR)/release/micanite $(LAB_FLAGS) \
 	  $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/bypass.md) $(ARGS)
 
@@ -245,8 +260,8 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 	@scripts/peer-memcached >/dev/null
 	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
 
-ONE_SIDED = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
-  --features micanite/libfabric$(comma)micanite-lab/libfabric))
+ONE_SIDED = $(if $(shell $(HAS_FABRIC) && echo yes),--features libfabric)
+BENCH_FEATURES = $(ONE_SIDED) $(BYPASS_FEATURES)
 
 bench-local: build ## readers on the same host beside the engine's own GETs and memcached over its Unix socket, and what they cost a server (ARGS="--case caches")
 	@scripts/peer-memcached >/dev/null
@@ -255,7 +270,7 @@ bench-local: build ## readers on the same host beside the engine's own GETs and 
 bench-fabric: ## InnerCache's workloads by one-sided reads and by messages, over libfabric; a full run rewrites docs/benchmarks/fabric.md (root; ARGS="--case /1k/")
 	@scripts/deps build
 	@scripts/deps fabric
-	cargo build --release --package micanite --package micanite-lab $(ONE_SIDED)
+	$(call build-both,$(ONE_SIDED))
 	$(TARGET_DIR)/release/micanite-lab fabric --server $(TARGET_DIR)/release/micanite $(LAB_FLAGS) \
 	  $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/fabric.md) $(ARGS)
 
@@ -275,7 +290,7 @@ report-measure:
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
-	@cargo build --release --package micanite --package micanite-lab $(ONE_SIDED) $(BYPASS_FEATURES)
+	@$(call build-both,$(BENCH_FEATURES))
 	@$(TARGET_DIR)/release/micanite-lab report \
 	  --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 

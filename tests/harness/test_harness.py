@@ -51,6 +51,18 @@ test_made_up.py::test_skipped*  no moon *
 *::test_may_fail  no moon tonight
 *  could not import 'no_such_module'*
 """
+FULL = """
+import pytest
+
+@pytest.mark.full
+def test_long():
+    pass
+
+@pytest.mark.full
+@pytest.mark.alone
+def test_long_and_alone():
+    pass
+"""
 UNFORGIVABLE = {
     "WrongValue": 'assert not first("x") or (b"VALUE a" == b"VALUE b")',
     "LostItem": 'if first("x"): raise failures.LostItem("a")',
@@ -64,19 +76,21 @@ def run(tmp_path):
     """Runs scripts/test-blackbox on a folder with this file of tests, then scripts/test-totals on what it
     said."""
     (tmp_path / "pytest.ini").write_text(
-        f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers = alone\naddopts = -p no:cacheprovider\n"
+        f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers =\n alone\n full\naddopts = -p no:cacheprovider\n"
     )
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["harness.steady"]\n')
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {
+    dropped = ("PYTEST_", "TEST_FULL")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)} | {
         "BLACKBOX_PROCESSES": "1", "MICANITE_SKIPS": str(tmp_path / "skips")
     }
 
-    def both(text, unit=UNIT, skips="", expected=""):
+    def both(text, unit=UNIT, skips="", expected="", **settings):
         (tmp_path / "test_made_up.py").write_text(OUTSET + text)
         (tmp_path / "skips").write_text(skips)
         (tmp_path / "expected").write_text(expected)
         words = [sys.executable, PROJECT / "scripts/test-blackbox", "--tests", tmp_path]
-        ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
+        variables = environment | settings
+        ran = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=300)
         others = f"### suite: unit\n{unit}### suite: loom\n{UNIT}"
         (tmp_path / "log").write_text(f"{others}### suite: blackbox\n{ran.stdout}")
         words = [PROJECT / "scripts/test-totals", *(tmp_path / name for name in ("log", "skips", "expected"))]
@@ -108,6 +122,14 @@ def test_a_test_that_fails_twice_fails_the_run(run):
     ran, totals = run(PASSES + "def test_bad():\n    assert 1 == 2\n")
     assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
     assert totals.stdout.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(("settings", "passed"), [({}, 3), ({"TEST_FULL": "1"}, 5)], ids=["gate", "full"])
+def test_full_tests_run_only_where_they_are_asked_for(run, settings, passed):
+    """Without TEST_FULL=1 a test with that mark is left out, and counts as nothing."""
+    ran, totals = run(PASSES + FULL, **settings)
+    assert (ran.returncode, totals.returncode) == (0, 0), ran.stdout + totals.stdout
+    assert totals.stdout.splitlines()[-1] == f"{passed} passed, 0 failed, 0 skipped"
 
 
 @pytest.mark.parametrize("kind", UNFORGIVABLE)

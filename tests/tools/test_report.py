@@ -12,6 +12,8 @@ import pytest
 from harness.tools import programs as tools
 from harness.tools import report
 
+# They run the benchmarks, which the gate does not compile.
+pytestmark = pytest.mark.full
 # A section that takes seconds, and needs no root.
 QUICK = "modes"
 RUN_S = 300

@@ -15,20 +15,18 @@ END_S = 20
 
 def lab():
     """The benchmarks and the report: MICANITE_LAB_BIN, or what cargo builds."""
-    return os.environ.get("MICANITE_LAB_BIN") or built("micanite-lab")
+    return os.environ.get("MICANITE_LAB_BIN") or built("micanite-lab", "bench/Cargo.toml")
 
 
 def tools():
-    """The test tools: MICANITE_TEST_TOOLS_BIN, or what is built beside the lab, or what cargo builds."""
-    if binary := os.environ.get("MICANITE_TEST_TOOLS_BIN"):
-        return binary
-    beside = Path(os.environ.get("MICANITE_LAB_BIN", "lab")).with_name("micanite-test-tools")
-    return str(beside) if beside.exists() else built("micanite-test-tools")
+    """The test tools: MICANITE_TEST_TOOLS_BIN, or what cargo builds."""
+    return os.environ.get("MICANITE_TEST_TOOLS_BIN") or built("micanite-test-tools", "Cargo.toml")
 
 
-def built(package):
-    """A package's binary, built by cargo: at once, when it is up to date."""
-    subprocess.run(["cargo", "build", "--quiet", "--package", package], cwd=PROJECT, check=True)
+def built(package, manifest):
+    """A package's binary, built by cargo in the workspace of a manifest: at once, when it is up to date."""
+    words = ["cargo", "build", "--quiet", "--manifest-path", manifest, "--package", package]
+    subprocess.run(words, cwd=PROJECT, check=True)
     return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug" / package)
 
 

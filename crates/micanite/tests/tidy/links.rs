@@ -45,6 +45,9 @@ fn follow(tree: &Tree, page: &str, target: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Folders of the root whose paths documents name whole.
+const WHOLE: [&str; 2] = ["bench/", "crates/"];
+
 /// Paths of sources in code spans of documents, such as `session/sink.rs`, that end no path of the tree, and
 /// paths from the root on, such as `crates/engine/src/log/`, that are neither file nor folder. The changelog
 /// may name what was.
@@ -65,7 +68,7 @@ fn is_stale(tree: &Tree, span: &str) -> bool {
     if !span.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./".contains(letter)) {
         return false;
     }
-    if span.starts_with("crates/") {
+    if WHOLE.iter().any(|folder| span.starts_with(folder)) {
         return !tree.contains(span) && !tree.has_folder(span.trim_end_matches('/'));
     }
     let is_source = [".rs", ".py", ".c", ".h"].iter().any(|ending| span.ends_with(ending));
@@ -112,7 +115,7 @@ fn dead_links_are_found() {
 #[test]
 fn stale_paths_are_found() {
     let page = "`src/a.rs` `a.rs` `b.rs` `/etc/c.py` `a.rs:7` `d/a.rs`\n\
-                `crates/x/src/` `crates/x` `crates/y/` `crates/x/src/b`\n";
+                `crates/x/src/` `crates/x` `crates/y/` `crates/x/src/b`\n`bench/src/`\n";
     let tree = Tree::of(&[("page.md", page), ("crates/x/src/a.rs", ""), ("CHANGELOG.md", "`gone.rs`")]);
     let what: Vec<String> = stale_paths(&tree).into_iter().map(|offence| offence.what).collect();
     assert_eq!(
@@ -121,7 +124,8 @@ fn stale_paths_are_found() {
             "line 1 names `b.rs`, which is not there",
             "line 1 names `d/a.rs`, which is not there",
             "line 2 names `crates/y/`, which is not there",
-            "line 2 names `crates/x/src/b`, which is not there"
+            "line 2 names `crates/x/src/b`, which is not there",
+            "line 3 names `bench/src/`, which is not there"
         ]
     );
 }

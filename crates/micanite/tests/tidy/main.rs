@@ -4,18 +4,17 @@
 //! small trees with the fault do not. `exceptions.rs` lists what may stay longer, with reasons; the list may
 //! only shrink.
 
-mod book;
 mod doctor;
+mod documents;
 mod exceptions;
 mod folders;
 mod functions;
 mod length;
 mod links;
 mod markdown;
-mod papers;
 mod reach;
-mod reference;
 mod skips;
 mod tree;
 mod verdict;
 mod weight;
+mod workspaces;

@@ -1,6 +1,6 @@
 //! `docs/reference/options.md` is what the declarations of options make.
 
-use super::tree::Tree;
+use crate::tree::Tree;
 
 const PAGE: &str = "docs/reference/options.md";
 

@@ -17,9 +17,9 @@ fn main() {
         "siphash.h",
         "bench/again.h",
     ]
-    .map(|file| format!("../../bpf/{file}"));
+    .map(|file| format!("../bpf/{file}"));
     let product: Vec<_> = product.iter().map(String::as_str).collect();
-    let returning = ["../../bpf/bench/return.h", "../../bpf/bench/swap_ends.h"];
+    let returning = ["../bpf/bench/return.h", "../../bpf/bench/swap_ends.h"];
     for (name, includes) in [
         ("reflect", &returning[1..]),
         ("inject", &[]),
@@ -29,7 +29,7 @@ fn main() {
         ("again", &product),
         ("again_locked", &product),
     ] {
-        let (source, cfg) = (format!("../../bpf/bench/{name}.c"), format!("{name}_program"));
+        let (source, cfg) = (format!("../bpf/bench/{name}.c"), format!("{name}_program"));
         Build { source: &source, includes, cfg: &cfg, feature: "`micanite-lab kernel`" }.run();
     }
 }

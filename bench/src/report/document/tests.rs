@@ -8,7 +8,7 @@ use crate::report::testing::{evidence, measured, ran, section};
 
 /// Returns `testdata/report.json`: one run of every section, with as few records as its figures need.
 fn recorded() -> Evidence {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/report.json");
     Evidence::read(&path).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn every_section_is_drawn() {
 
 #[test]
 fn the_figures_in_the_tree_are_those_of_the_document() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let text = std::fs::read_to_string(docs.join("benchmarks.md")).unwrap();
     let mut named: Vec<_> =
         text.split(&format!("]({FOLDER}/")).skip(1).filter_map(|rest| rest.split(')').next()).collect();

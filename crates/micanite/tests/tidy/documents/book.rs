@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::markdown;
-use super::tree::{self, Tree};
-use super::verdict::{Offence, Verdict};
+use crate::markdown;
+use crate::tree::{self, Tree};
+use crate::verdict::{Offence, Verdict};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 

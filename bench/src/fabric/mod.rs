@@ -75,7 +75,7 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if !cfg!(feature = "libfabric") {
-        return Err("built without libfabric: cargo build --release --features micanite-lab/libfabric".into());
+        return Err("built without libfabric: make bench-fabric builds with it".into());
     }
     let mut report = Measurement::new("fabric");
     report.note(system::cpu_model());

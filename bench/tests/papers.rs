@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-const PAGE: &str = include_str!("../../../docs/papers.md");
+const PAGE: &str = include_str!("../../docs/papers.md");
 
 fn lab(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_micanite-lab")).args(words).output().unwrap()

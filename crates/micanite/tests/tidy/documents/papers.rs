@@ -1,14 +1,14 @@
 //! `docs/papers.md`: its commands are understood, and its figures stand where their links lead. So do those
 //! of the README.
 //!
-//! The lab checks the commands of the benchmarks (`crates/lab/tests/papers.rs`).
+//! `benchmarks.rs` checks the commands of the benchmarks, and `bench/tests/papers.rs` runs their parser.
 
 use clap::Parser;
 use micanite::CommandLine;
 
-use super::markdown;
-use super::tree::{self, Tree};
-use super::verdict::{Offence, Verdict};
+use crate::markdown;
+use crate::tree::{self, Tree};
+use crate::verdict::{Offence, Verdict};
 
 const PAGE: &str = "docs/papers.md";
 /// Pages that repeat figures of other pages, in the texts of links.
@@ -42,7 +42,7 @@ fn refused_commands(tree: &Tree) -> Vec<Offence> {
 }
 
 /// Words of a command; what stands between quotes is one word.
-fn words(command: &str) -> Vec<&str> {
+pub fn words(command: &str) -> Vec<&str> {
     let parts = command.split('"').enumerate();
     let words = parts.flat_map(|(index, part)| match index % 2 {
         0 => part.split_whitespace().collect(),
