@@ -36,10 +36,9 @@ FABRIC_FEATURES = $(if $(shell $(HAS_FABRIC) && echo yes),$(strip \
   $(comma)micanite/libfabric$(comma)micanite-fabric/testing$(comma)micanite-client-c/libfabric))
 FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(strip \
   $(if $(shell $(HAS_DPDK) && echo yes),$(DPDK_FEATURES))$(FABRIC_FEATURES))
-LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)
 # `scripts/part NAME COMMAND` runs a command, and notes how long it took in the file PARTS, where that is set.
 PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
-# Tests that cannot run say so in the file MICANITE_SKIPS (scripts/test-totals).
+# Tests that cannot run say so in the file MICANITE_SKIPS (scripts/test/totals).
 SKIPS_FILE := $(or $(MICANITE_SKIPS),$(TARGET_DIR)/skips.txt)
 # The benchmarks: a workspace of their own, compiled when they are used.
 BENCH := --manifest-path bench/Cargo.toml
@@ -47,9 +46,9 @@ LAB := cargo run --release --quiet $(BENCH) --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
-  test-release test-unit test-loom test-bench test-blackbox test-sanitizers soak lint bench bench-engine \
-  bench-bypass bench-kernel bench-fabric bench-local report report-measure fuzz package wheel deb tarball \
-  install-c test-packages reference docs deps clean
+  test-release test-unit test-loom test-bench test-blackbox test-steady test-sanitizers soak lint \
+  lint-full bench bench-engine bench-bypass bench-kernel bench-fabric bench-local report \
+  report-measure fuzz package wheel deb tarball install-c test-packages reference docs deps clean
 
 # List the targets.
 help:
@@ -86,7 +85,8 @@ TEST_PARTS := test-compile test-unit test-loom test-blackbox
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the benchmarks, the site; before a release
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
 	@$(MAKE) --no-print-directory test \
-	  TEST_PARTS="test-compile test-unit test-loom test-bench test-release test-packages docs"
+	  LOOM_CRATES="memory chunks engine local server" \
+	  TEST_PARTS="test-compile lint-full test-unit test-loom test-bench test-release test-packages docs"
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
@@ -119,7 +119,7 @@ test-unit: feature-deps
 # Models of the concurrent parts, every interleaving within their bounds (loom).
 test-loom: feature-deps
 	@echo "### suite: loom"
-	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
+	@LOOM_CRATES="$(LOOM_CRATES)" scripts/part loom scripts/test/loom
 
 # Tests of the benchmarks and of the report's page, clippy and rustdoc: all of bench/ that `make lint` and
 # `make test` leave out.
@@ -134,7 +134,7 @@ BENCH_TESTS := tests/tools/test_report.py
 PROGRAMS := $(TARGET_DIR)/debug
 BLACKBOX = MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools \
   MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
-  scripts/part blackbox .venv/bin/python scripts/test-blackbox
+  scripts/part blackbox .venv/bin/python scripts/test/blackbox
 
 # The real binary under real clients and raw sockets (pytest).
 test-blackbox: test-deps test-programs
@@ -145,13 +145,18 @@ test-blackbox: test-deps test-programs
 test-release: build build-dpdk test-deps test-programs
 	@scripts/deps axe
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 TEST_FULL=1 \
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) TEST_FULL=1 \
 	  $(BLACKBOX) --ignore=$(BENCH_TESTS) $(PYTEST_ARGS)
+
+# The unit and black-box tests ROUNDS times beside as many busy loops as there are CPUs.
+ROUNDS ?= 10
+test-steady: test-compile
+	@scripts/test/steady $(ROUNDS)
 
 # Address and thread sanitizer over engine and memory (nightly; says what it skips).
 test-sanitizers:
 	@scripts/deps build
-	@scripts/test-sanitizers
+	@scripts/test/sanitizers
 
 # The long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store
 # and between every two instructions, 10^7 replies of the kernel beside writers, histories of all ports.
@@ -182,13 +187,16 @@ lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustd
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt $(BENCH) --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
-	cargo clippy --package micanite-net --features testing -- -D warnings
-	scripts/test-loom --lint $(LOOM_FEATURES)
-	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	scripts/lint/dependencies
 	scripts/lint/paths
 	scripts/lint/crates
+
+# Clippy of what is compiled in another way: with fewer features, for loom, for the fuzzer.
+lint-full: feature-deps
+	cargo clippy --package micanite-net --features testing -- -D warnings
+	scripts/test/loom --lint
+	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build

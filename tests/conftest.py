@@ -1,9 +1,9 @@
 """Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their
 own, `port` starts native servers behind every kind of port.
 
-A module that says EVERY_WORKER_COUNT = True runs its tests with one, two and four workers, the others with
-two (EVERY_WORKER_COUNT=1 in the environment, as in make test-full: all with all). A module that says
-EVERY_MODE = True also runs its tests on shared servers in the other access modes, and as a store."""
+Tests run with two workers, in make test-full (TEST_FULL=1) with one and four, too. A module that says
+EVERY_MODE = True also runs its tests on a shared server that is a store under EREW, in make test-full on all
+of OTHER_MODES."""
 
 import dataclasses
 import uuid
@@ -20,6 +20,7 @@ pytest_plugins = ["harness.steady"]
 
 WORKERS = (1, 2, 4)
 SETUPS = [pytest.param((workers, ()), id=f"workers{workers}") for workers in WORKERS]
+# The last one is that of every run: it differs most from a cache under CRCW.
 OTHER_MODES = [
     pytest.param((3, ("--access", "erew")), id="erew"),
     pytest.param((2, ("--access", "crew", "--balance", "auto")), id="crew"),
@@ -52,9 +53,9 @@ class Shared:
 def pytest_generate_tests(metafunc):
     """Whatever uses the number of workers or the shared server runs once for each setup."""
     if "setup" in metafunc.fixturenames:
-        every_count = ports.every_worker_count() or getattr(metafunc.module, "EVERY_WORKER_COUNT", False)
-        setups = SETUPS if every_count else SETUPS[1:2]
-        setups = setups + (OTHER_MODES if getattr(metafunc.module, "EVERY_MODE", False) else [])
+        setups = SETUPS if ports.is_full() else SETUPS[1:2]
+        if getattr(metafunc.module, "EVERY_MODE", False):
+            setups = setups + (OTHER_MODES if ports.is_full() else OTHER_MODES[-1:])
         metafunc.parametrize("setup", setups, indirect=True, scope="session")
 
 

@@ -1,4 +1,5 @@
-"""Tests run over every provider that needs no device."""
+"""Tests run over every provider that needs no device; over the one that is most like another one only in make
+test-full."""
 
 import pytest
 
@@ -15,7 +16,10 @@ NEED_IT = [
 collect_ignore = [] if set(PROVIDERS) <= set(providers()) else NEED_IT
 
 
-@pytest.fixture(params=PROVIDERS)
+NET, TCP, SHM = PROVIDERS
+
+
+@pytest.fixture(params=[NET, pytest.param(TCP, marks=pytest.mark.full), SHM])
 def provider(request):
     """A provider of libfabric."""
     return request.param

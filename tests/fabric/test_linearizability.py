@@ -72,7 +72,14 @@ ENDURING = [
 
 @pytest.mark.parametrize(
     ("provider", "write", "semantics", "access"),
-    [pytest.param(*case, id="-".join(case).replace(";ofi_rxm", "")) for case in CASES],
+    [
+        pytest.param(
+            *case,
+            id="-".join(case).replace(";ofi_rxm", ""),
+            marks=[pytest.mark.full] if case[0] == TCP else [],
+        )
+        for case in CASES
+    ],
 )
 def test_every_history_is_linearizable(provider, write, semantics, access):
     options = ("--fabric-write", write, "--semantics", semantics, "--access", access)

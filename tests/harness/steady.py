@@ -1,5 +1,5 @@
-"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test-blackbox), ends tests
-that hang, and notes those that cannot run (scripts/test-totals)."""
+"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test/blackbox), ends tests
+that hang, and notes those that cannot run (scripts/test/totals)."""
 
 import json
 import os

@@ -73,7 +73,7 @@ UNFORGIVABLE = {
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs scripts/test-blackbox on a folder with this file of tests, then scripts/test-totals on what it
+    """Runs scripts/test/blackbox on a folder with this file of tests, then scripts/test/totals on what it
     said."""
     (tmp_path / "pytest.ini").write_text(
         f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers =\n alone\n full\naddopts = -p no:cacheprovider\n"
@@ -88,12 +88,12 @@ def run(tmp_path):
         (tmp_path / "test_made_up.py").write_text(OUTSET + text)
         (tmp_path / "skips").write_text(skips)
         (tmp_path / "expected").write_text(expected)
-        words = [sys.executable, PROJECT / "scripts/test-blackbox", "--tests", tmp_path]
+        words = [sys.executable, PROJECT / "scripts/test/blackbox", "--tests", tmp_path]
         variables = environment | settings
         ran = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=300)
         others = f"### suite: unit\n{unit}### suite: loom\n{UNIT}"
         (tmp_path / "log").write_text(f"{others}### suite: blackbox\n{ran.stdout}")
-        words = [PROJECT / "scripts/test-totals", *(tmp_path / name for name in ("log", "skips", "expected"))]
+        words = [PROJECT / "scripts/test/totals", *(tmp_path / name for name in ("log", "skips", "expected"))]
         totals = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60)
         return ran, totals
 

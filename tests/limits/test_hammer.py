@@ -7,9 +7,6 @@ import zlib
 
 from harness.failures import nothing_wrong
 
-# Clients on all workers at once.
-EVERY_WORKER_COUNT = True
-
 KEYS = 60_000
 BATCH = 50
 CLIENTS = 3

@@ -10,9 +10,6 @@ import pytest
 
 from harness.poll import until
 
-# A walk visits the partitions of every worker.
-EVERY_WORKER_COUNT = True
-
 LINE = re.compile(
     rb"key=(\S+) exp=(-?\d+) (?:la=(\d+) )?cas=(\d+) fetch=(yes|no) cls=1 size=(\d+) flags=(\d+) "
 )

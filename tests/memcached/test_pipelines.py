@@ -8,9 +8,6 @@ from harness.memcached.wire import send_in_background
 from harness.memory import resident_bytes
 from harness.poll import until
 
-# Requests cross to other workers, and replies keep their order.
-EVERY_WORKER_COUNT = True
-
 MIB = 1 << 20
 
 EVERY_MODE = True

@@ -4,10 +4,6 @@ import random
 
 import pytest
 
-# Split requests cross to other workers.
-EVERY_WORKER_COUNT = True
-
-
 SESSION = (
     b"set K 5 0 10\r\n0123456789\r\n"
     b"get K\r\n"

@@ -1,6 +1,6 @@
 """The console's page, in a headless Chromium: what it shows, who can read it, what it does without a server.
 
-With EVERY_WORKER_COUNT=1, as in make test-full: on a desktop and on a phone, light and dark, and looked at by
+With TEST_FULL=1, as in make test-full: on a desktop and on a phone, light and dark, and looked at by
 axe-core."""
 
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from harness.admin import Admin
 from harness.memcached.tls import serving
-from harness.network.ports import every_worker_count
+from harness.network.ports import is_full
 from harness.poll import until
 from harness.server import PROJECT
 from harness.tools import report
@@ -66,7 +66,7 @@ def wait_for(page, script, what):
 
 
 @pytest.fixture(
-    params=ALL_VIEWS if every_worker_count() else VIEWS, ids=lambda v: f"{v[0]}-{'dark' if v[1] else 'light'}"
+    params=ALL_VIEWS if is_full() else VIEWS, ids=lambda v: f"{v[0]}-{'dark' if v[1] else 'light'}"
 )
 def page(request, browser, served):
     width, dark = request.param
@@ -141,7 +141,7 @@ def test_values_are_read_with_the_keyboard(page):
     assert page.value(CLIPPED) == []
 
 
-if every_worker_count():
+if is_full():
 
     def test_axe_finds_nothing(page):
         page.value(AXE.read_text() + "\nreturn 1")

@@ -8,9 +8,6 @@ import pytest
 
 from harness.poll import until
 
-# Counters are sums over workers.
-EVERY_WORKER_COUNT = True
-
 # Names that the usual exporters and dashboards take from `stats`.
 NAMES = """
 pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections

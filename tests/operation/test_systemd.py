@@ -22,8 +22,6 @@ from harness.server import command, environment, free_port, run_ctl
 LAUNCHER = """
 import os, sys
 
-# Every worker is watched.
-EVERY_WORKER_COUNT = True
 count = int(sys.argv[1])
 numbers = [int(word) for word in sys.argv[2:2 + count]]
 for at, number in enumerate(numbers):

@@ -12,9 +12,6 @@ import pytest
 from harness.poll import until
 from harness.server import command, environment, free_port, run
 
-# Every worker starts and ends.
-EVERY_WORKER_COUNT = True
-
 STOPS = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGUSR1: 0}
 
 

@@ -11,9 +11,6 @@ import pytest
 
 from harness.memcached.values import is_value_of, value_of
 
-# Modes are about which worker may access what.
-EVERY_WORKER_COUNT = True
-
 KEYS = 400
 CONNECTIONS = 6
 BATCH = 30

@@ -13,9 +13,6 @@ from harness.memcached.tls import Authority, TlsConnection, serving
 from harness.poll import until
 from harness.server import run_ctl
 
-# A new process takes over every worker's partitions.
-EVERY_WORKER_COUNT = True
-
 RESTARTS = 10
 KEYS_PER_CLIENT = 50
 

@@ -6,9 +6,6 @@ import threading
 
 import pytest
 
-# Tests of what workers do together.
-EVERY_WORKER_COUNT = True
-
 EVERY_MODE = True
 
 

@@ -175,7 +175,6 @@ fn store_short(target: &mut [u8], word: u64) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use micanite_test_skip::skip;
     use proptest::prelude::*;
 
     fn naive_read(region: &Region, first_byte: usize, bytes: usize) -> Vec<u8> {
@@ -240,6 +239,7 @@ mod tests {
 #[cfg(all(test, not(any(loom, miri))))]
 mod mapping_tests {
     use super::*;
+    use micanite_test_skip::skip;
 
     #[test]
     fn files_keep_writes_and_short_files_are_refused() {

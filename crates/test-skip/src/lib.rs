@@ -1,5 +1,5 @@
 //! Tells of tests that cannot run on a machine. libtest counts such a test as passed and swallows what it
-//! prints. So each also becomes a line of a file, which `scripts/test-totals` counts and judges.
+//! prints. So each also becomes a line of a file, which `scripts/test/totals` counts and judges.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

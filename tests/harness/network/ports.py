@@ -122,16 +122,15 @@ def ports(*ways):
     return [Port(kind, workers) for kind, workers in ways if why_not(kind) is None]
 
 
-def every_worker_count():
-    """Returns whether all tests run with one, two and four workers (make test-full). Otherwise only those do
-    for which the number can matter."""
-    return os.environ.get("EVERY_WORKER_COUNT") == "1"
+def is_full():
+    """Returns whether this is make test-full: everything runs in every set-up."""
+    return os.environ.get("TEST_FULL") == "1"
 
 
 @functools.cache
 def every_port():
     """For tests of what any server does: the kernel's sockets, and the ways around the kernel."""
-    others = ((KERNEL, 1), (KERNEL, 4), (XDP, 1)) if every_worker_count() else ()
+    others = ((KERNEL, 1), (KERNEL, 4), (XDP, 1)) if is_full() else ()
     return ports((KERNEL, 2), (XDP, 2), (DPDK, 1), (KERNEL_GET, 2), *others)
 
 
@@ -139,7 +138,7 @@ def every_port():
 def many_workers():
     """For tests of what workers do among themselves. Those behind a DPDK port never sleep: several of them
     would leave the tests no CPU."""
-    return ports((KERNEL, 2), (KERNEL, 4), (XDP, 2))
+    return ports((KERNEL, 2), *(((KERNEL, 4),) if is_full() else ()), (XDP, 2))
 
 
 @functools.cache

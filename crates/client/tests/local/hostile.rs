@@ -149,7 +149,7 @@ fn nonsense_in_notes_harms_nobody() -> Result<(), Error> {
     // SAFETY: a page of words that lives as long as the process; the server only loads them.
     let words: &[std::sync::atomic::AtomicU64; PAGE_BYTES / 8] = unsafe { page.cast().as_ref() };
     let mut random = 88172645463325252_u64;
-    for round in 0..200_000_u64 {
+    for round in 0..50_000_u64 {
         for word in words.iter().skip((round % 3) as usize * 100).take(40) {
             random ^= random << 13;
             random ^= random >> 7;
@@ -160,7 +160,7 @@ fn nonsense_in_notes_harms_nobody() -> Result<(), Error> {
         assert_eq!(client.get(key)?.unwrap().bytes, key);
     }
     server.await_stat("local", "local_nonsense", |count| count > 0);
-    server.await_stat("local", "local_hits", |hits| hits >= 200_000);
+    server.await_stat("local", "local_hits", |hits| hits >= 50_000);
     // Bytes after the hello are nonsense, too: the reader is dismissed.
     let mut socket = attached.socket;
     socket.write_all(b"more").unwrap();

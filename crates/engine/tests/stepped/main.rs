@@ -25,7 +25,7 @@ use tracee::{Stop, Tracee};
 /// Returns the instructions between two stops; the first stop comes another instruction later in
 /// each operation.
 fn interval() -> usize {
-    std::env::var("MICANITE_STEP_INTERVAL").map_or(7, |interval| interval.parse().unwrap())
+    std::env::var("MICANITE_STEP_INTERVAL").map_or(29, |interval| interval.parse().unwrap())
 }
 
 /// Runs the process that is stepped. Does nothing unless a test below starts it.

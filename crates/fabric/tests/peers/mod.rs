@@ -4,7 +4,7 @@ use micanite_fabric::Provider;
 
 use crate::client::{Client, Server};
 
-const ADDRESSES: u32 = 300;
+const ADDRESSES: u32 = 100;
 /// Sets another number, for longer runs.
 const ADDRESSES_VARIABLE: &str = "MICANITE_FABRIC_ADDRESSES";
 /// Fewer than clients come, so that places of forgotten ones are used again.

@@ -1,4 +1,4 @@
-//! Tests that cannot run say so in one way, so that the totals count them (`scripts/test-totals`).
+//! Tests that cannot run say so in one way, so that the totals count them (`scripts/test/totals`).
 
 use super::tree::Tree;
 use super::verdict::{Offence, Verdict};

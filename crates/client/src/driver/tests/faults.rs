@@ -29,7 +29,7 @@ fn increments_are_executed_once() {
         world.call(&Operation::set(key.as_bytes(), b"0"));
     }
     world.ended.clear();
-    let increments = 50_000;
+    let increments = 10_000;
     for token in 0..increments {
         let key = &keys[token as usize % keys.len()];
         world.submit(&Operation::increment(key.as_bytes(), 1 + token % 3), token);

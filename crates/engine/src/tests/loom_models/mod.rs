@@ -1,4 +1,4 @@
-//! Models of races, run on the engine's own code: `scripts/test-loom`.
+//! Models of races, run on the engine's own code: `scripts/test/loom`.
 //!
 //! loom explores the interleavings, and the values that relaxed loads may return, up to a bound of
 //! preemptions. It does not see: mapped memory (regions are on the heap here, the mirror is a wrap

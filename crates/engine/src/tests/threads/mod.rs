@@ -10,7 +10,7 @@ use crate::{Access, Cache, Route};
 
 /// Returns the operations of all threads together: `make soak` sets more.
 pub(crate) fn operations() -> u64 {
-    std::env::var("MICANITE_STRESS_OPERATIONS").map_or(10_000_000, |operations| operations.parse().unwrap())
+    std::env::var("MICANITE_STRESS_OPERATIONS").map_or(1_000_000, |operations| operations.parse().unwrap())
 }
 
 /// Gives a partition another mode and another owner, and counts the change.

@@ -66,7 +66,7 @@ mod tests {
     }
 }
 
-/// `scripts/test-loom`: every interleaving of this file's own code.
+/// `scripts/test/loom`: every interleaving of this file's own code.
 #[cfg(all(test, loom))]
 mod loom_models {
     use std::sync::atomic::AtomicUsize;

@@ -164,7 +164,7 @@ fn run(plans: &[(Plan, usize)], options: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn gets_and_others_are_answered_as_by_a_worker(

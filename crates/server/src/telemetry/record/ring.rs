@@ -122,7 +122,7 @@ impl Ring {
     }
 }
 
-/// `scripts/test-loom`: every interleaving of this file's own code.
+/// `scripts/test/loom`: every interleaving of this file's own code.
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
