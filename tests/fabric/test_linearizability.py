@@ -6,10 +6,9 @@ import tempfile
 
 import pytest
 
+from harness.claims import free_port, free_ports
 from harness.native.endpoint import PROVIDERS, FabricServer, free_places
-from harness.server import free_port
 from harness.tools.linearizability import Clients, assert_met, check
-from harness.tools.programs import free_udp_ports
 
 # MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).
 SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "1.5"))
@@ -137,7 +136,7 @@ def test_restarts_in_place_lose_and_repeat_nothing(write, image):
 @pytest.mark.parametrize("write", ["back", "through"])
 def test_recovery_serves_no_old_value(semantics, write, image):
     """The server is killed with newest values in the cache area alone: items may be lost, none goes back."""
-    own = ("--image", image, "-p", free_port(), "--native", free_udp_ports(2), "--semantics", semantics)
+    own = ("--image", image, "-p", free_port(), "--native", free_ports(2)[0], "--semantics", semantics)
     options = (*SMALL[:-2], *own, "--fabric-write", write)
     again = {"workers": 2, "address": free_places(NET, 2)}
     server = FabricServer(NET, *options, **again)

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from harness.claims import free_port
 from harness.failures import WrongValue, nothing_wrong
 from harness.native.endpoint import FabricServer
 from harness.poll import until
-from harness.server import free_port
 from harness.tools.programs import Tool
 
 # MICANITE_ONE_SIDED_READS: as many in each case (make soak).

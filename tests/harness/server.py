@@ -1,9 +1,7 @@
 """The server under test as a child process: the real binary, on ports of its own, ended by its process id."""
 
-import contextlib
 import os
 import shlex
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -185,19 +183,3 @@ class Server:
         self._stderr.close()
         self._directory.cleanup()
         judge_end(self.pid, self.process.returncode, self._said)
-
-
-def free_ports(count):
-    """Returns this many different TCP ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
-def free_port():
-    """A TCP port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

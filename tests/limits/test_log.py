@@ -6,9 +6,10 @@ import re
 import socket
 import subprocess
 
+from harness.claims import free_port
 from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import Server, command, environment, free_port
+from harness.server import Server, command, environment
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 

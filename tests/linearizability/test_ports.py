@@ -6,10 +6,9 @@ import tempfile
 
 import pytest
 
+from harness.claims import free_port, free_ports
 from harness.native.server import NativeServer
-from harness.server import free_port
 from harness.tools.linearizability import Clients, assert_met, check
-from harness.tools.programs import free_udp_ports
 
 # MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).
 SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "2"))
@@ -99,7 +98,7 @@ def test_restarts_in_place_lose_and_repeat_nothing(case, image):
 @pytest.mark.parametrize("case", ["cache-crew", "store-crcw"])
 def test_recovery_serves_no_old_value(case, image):
     """The server is killed and recovers what the kernel kept: an item may be lost, none goes back."""
-    options = ("-t", 2, "-m", 64, "--image", image, "-p", free_port(), "--native", free_udp_ports(2))
+    options = ("-t", 2, "-m", 64, "--image", image, "-p", free_port(), "--native", free_ports(2)[0])
     server = NativeServer(*options, *CASES[case])
     try:
         with Clients(*ports(server), clients=1, commands=True, seconds=600, seed=SEED) as clients:

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+from harness.claims import free_ports
 from harness.native import Opcode, Status
 from harness.native.client import NativeClient
 from harness.native.server import Difference, NativeServer
-from harness.tools.programs import Increments, Relay, free_udp_ports
+from harness.tools.programs import Increments, Relay
 
 BAD = {"loss": 0.3, "duplicate": 0.3, "reorder": 0.2, "reorder_ms": 3}
 MILLION = 1_000_000
@@ -20,7 +21,7 @@ DEADLINE_S = 400
 
 def served(workers, access):
     """A server whose ports follow each other, as a relay needs them."""
-    return NativeServer("-t", workers, "-m", 64, "--access", access, "--native", free_udp_ports(workers))
+    return NativeServer("-t", workers, "-m", 64, "--access", access, "--native", free_ports(workers)[0])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from harness.server import command, environment, free_port, run_ctl
+from harness.claims import free_port
+from harness.server import command, environment, run_ctl
 from harness.tools.record import done, refused
 
 

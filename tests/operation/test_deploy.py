@@ -9,8 +9,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from harness.claims import free_port
 from harness.memcached.proxy import nutcracker
-from harness.server import PROJECT, command, free_port, run, run_ctl
+from harness.server import PROJECT, command, run, run_ctl
 
 DEPLOY = PROJECT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"

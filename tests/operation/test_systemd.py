@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.claims import free_port
 from harness.memcached.tls import Authority, TlsConnection
 from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import command, environment, free_port, run_ctl
+from harness.server import command, environment, run_ctl
 
 # Puts the sockets where systemd does, and names its own process.
 LAUNCHER = """

@@ -9,8 +9,9 @@ import subprocess
 
 import pytest
 
+from harness.claims import free_port
 from harness.poll import until
-from harness.server import command, environment, free_port, run
+from harness.server import command, environment, run
 
 STOPS = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGUSR1: 0}
 

@@ -6,8 +6,9 @@ import tomllib
 
 import pytest
 
+from harness.claims import free_port
 from harness.memcached.wire import Connection
-from harness.server import free_port, run
+from harness.server import run
 
 LETTERS = "plsamtcIRbvUuPdAhMD"
 COMMON_LETTERS = "plsmtcIvUuPdoYMh"

@@ -16,10 +16,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec
 from pymemcache.client.base import Client
 
+from harness.claims import free_ports
 from harness.memcached.tls import Authority, TlsConnection, serving
 from harness.memcached.udp import UdpClient
 from harness.poll import until
-from harness.server import free_ports, run
+from harness.server import run
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import xml.etree.ElementTree
 
 import pytest
 
+from harness.claims import free_port
 from harness.native.server import NativeServer
 from harness.poll import DEADLINE_S, until
-from harness.server import PROJECT, Server, free_port
+from harness.server import PROJECT, Server
 from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load
-from harness.tools.programs import free_udp_ports
 
 USAGE = 64
 
@@ -352,7 +352,7 @@ def test_a_closed_port_is_reported(scheme):
 
 def test_a_directory_may_be_as_late_as_a_reply():
     """A server that stands still for longer than two seconds before its first reply was given up."""
-    port = free_udp_ports(1)
+    port = free_port()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", port))
         silent.settimeout(DEADLINE_S)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness.claims import free_port
 from harness.native.server import NativeServer
 from harness.poll import until
-from harness.server import free_port
 from harness.tools.load import PATIENT, SHORT, load_some, run_load
 
 USAGE = 64

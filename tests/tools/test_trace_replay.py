@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.claims import free_port
 from harness.native.server import NativeServer
 from harness.poll import until
-from harness.server import Server, environment, free_port
+from harness.server import Server, environment
 from harness.tools.fake import FakeStream
 from harness.tools.replay import FAILED, USAGE, objects, replay, run_replay, twitter, url_of, words_of
 

@@ -7,10 +7,11 @@ import subprocess
 
 import pytest
 
+from harness.claims import free_ports
 from harness.native.server import NativeServer
 from harness.poll import until
 from harness.server import environment
-from harness.tools.programs import Relay, free_udp_ports
+from harness.tools.programs import Relay
 from harness.tools.replay import FAILED, objects, replay, run_replay, twitter, url_of, words_of
 
 SHORT, LONG = 1300, 1500
@@ -75,7 +76,7 @@ def test_lost_datagrams_are_sent_again(tmp_path):
     numbers = [min(int(rng.expovariate(1 / 300)), 1999) for _ in range(20_000)]
     trace = objects(tmp_path / "trace.csv", [(0, number, 100) for number in numbers])
     with (
-        NativeServer("-t", 2, "-m", 64, "--native", free_udp_ports(2)) as server,
+        NativeServer("-t", 2, "-m", 64, "--native", free_ports(2)[0]) as server,
         Relay(server.native_port, 2, seed=6, loss=0.1, duplicate=0.1, reorder=0.1, reorder_ms=3) as relay,
     ):
         report = replay(trace, f"native://127.0.0.1:{relay.port}", "--speed", "max", "--pipeline", 64)

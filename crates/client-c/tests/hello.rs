@@ -2,6 +2,9 @@
 
 #[path = "../../client/tests/common/mod.rs"]
 mod common;
+#[cfg(feature = "libfabric")]
+#[path = "../../fabric/tests/ports/mod.rs"]
+mod ports;
 
 use common::Server;
 use micanite_test_skip::skip;
@@ -144,9 +147,7 @@ fn the_example_works_over_a_fabric() {
     if Command::new("cc").arg("--version").output().is_err() {
         return skip("there is no C compiler (cc)");
     }
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let address = format!("127.0.0.1:{}", ports::free_ports(1));
     let _server = Server::start(&format!("-t 1 --fabric tcp;ofi_rxm,{address}"));
     let folder = library("libmicanite.so").parent().unwrap().display().to_string();
     let program = compile("fabric", &[include(), format!("-L{folder}"), "-lmicanite".to_owned()]);

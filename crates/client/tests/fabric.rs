@@ -5,8 +5,9 @@ mod calls;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]
 mod counting;
+#[path = "../../fabric/tests/ports/mod.rs"]
+mod ports;
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use common::Server;
@@ -14,9 +15,10 @@ use micanite_client::{
     Builder, Client, Error, FabricLink, FabricOptions, FabricUrl, Opcode, Operation, Options, Outcome, Reads,
 };
 use micanite_test_skip::skip;
+use ports::free_ports;
 
-const DEADLINE: Duration = Duration::from_secs(30);
-const DEADLINE_NS: u64 = 20_000_000_000;
+const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE_NS: u64 = 30_000_000_000;
 const WORKERS: u16 = 2;
 
 /// The tests of a provider.
@@ -72,11 +74,11 @@ impl Fabric {
     fn start(provider: &str, options: &str) -> Self {
         let (address, url) = match provider {
             "shm" => {
-                let name = format!("micanite-client-{}-{}", std::process::id(), free_ports());
+                let name = format!("micanite-client-{}-{}", std::process::id(), free_ports(WORKERS));
                 (name.clone(), format!("fabric://{name}?provider=shm"))
             }
             _ => {
-                let address = format!("127.0.0.1:{}", free_ports());
+                let address = format!("127.0.0.1:{}", free_ports(WORKERS));
                 (address.clone(), format!("fabric://{address}?provider={provider}"))
             }
         };
@@ -94,19 +96,6 @@ impl Fabric {
         // A busy machine may take long.
         let options = FabricOptions { reads, deadline_ns: DEADLINE_NS, ..FabricOptions::default() };
         Builder::default().server(&self.url).fabric(options).connect()
-    }
-}
-
-/// Returns the first of as many free ports as there are workers.
-fn free_ports() -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        let mut others =
-            (1..WORKERS).map(|worker| TcpListener::bind(("127.0.0.1", port.wrapping_add(worker))));
-        if others.all(|other| other.is_ok()) {
-            return port;
-        }
     }
 }
 
@@ -356,7 +345,7 @@ async fn tasks_share_a_client() -> Result<(), Error> {
 /// Proves that a server that is not there, and a provider that is not, are errors that say so.
 #[test]
 fn absent_servers_return_an_error() {
-    let url = format!("fabric://127.0.0.1:{}?provider=tcp;ofi_rxm", free_ports());
+    let url = format!("fabric://127.0.0.1:{}?provider=tcp;ofi_rxm", free_ports(WORKERS));
     let options = FabricOptions { deadline_ns: 300_000_000, ..FabricOptions::default() };
     let error = Builder::default().server(&url).fabric(options).connect().unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }) && error.to_string().contains("--fabric"), "{error}");

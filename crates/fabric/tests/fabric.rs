@@ -4,6 +4,7 @@
 
 mod client;
 mod peers;
+mod ports;
 mod tagged;
 
 use std::time::{Duration, Instant};
@@ -349,9 +350,7 @@ fn an_idle_endpoint_sleeps_where_there_is_a_descriptor() {
 
 /// Proves that an address without a server is an error in time, and that wrong addresses are errors at once.
 fn an_address_without_a_server_is_an_error(provider: &'static Provider) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = ports::free_ports(1);
     let address: FabricAddress = format!("{},127.0.0.1:{port}", provider.name).parse().unwrap();
     let mut endpoint = Endpoint::connect(&address, &OPTIONS).unwrap();
     let (started, mut completions) = (Instant::now(), Completions::new());

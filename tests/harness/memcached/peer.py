@@ -4,9 +4,10 @@ import os
 import subprocess
 from contextlib import contextmanager
 
+from harness.claims import free_port
 from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import PROJECT, free_port
+from harness.server import PROJECT
 
 
 def path_of_current_memcached():

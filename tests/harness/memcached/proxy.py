@@ -6,9 +6,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from harness.claims import free_port
 from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import PROJECT, free_port
+from harness.server import PROJECT
 
 END_S = 10
 

@@ -4,7 +4,6 @@ libfabric."""
 import functools
 import json
 import random
-import socket
 import struct
 import subprocess
 import threading
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 from harness import native
+from harness.claims import free_ports
 from harness.native import Header, Kind, Opcode, Request, Status, fabric
 from harness.poll import until
 from harness.server import Server, run_ctl
@@ -43,21 +43,7 @@ def free_places(provider, count):
     """An address of a server with so many workers."""
     if provider == "shm":
         return f"shm,micanite-test-{random.getrandbits(48):x}"
-    while True:
-        sockets = []
-        try:
-            base = None
-            for number in range(count):
-                one = socket.socket()
-                sockets.append(one)
-                one.bind(("127.0.0.1", base + number if base else 0))
-                base = base or one.getsockname()[1]
-            return f"{provider},127.0.0.1:{base}"
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for one in sockets:
-                one.close()
+    return f"{provider},127.0.0.1:{free_ports(count)[0]}"
 
 
 def worker_address(address, worker):

@@ -14,9 +14,10 @@ import signal
 import subprocess
 import textwrap
 
+from harness.claims import free_ports
 from harness.failures import judge_end
 from harness.poll import until
-from harness.server import command, environment, free_ports
+from harness.server import command, environment
 
 PORT, ADMIN_PORT, DIRECTORY = "11211", "9311", "/tmp/micanite-tutorial"
 # Where the person of the documents works.

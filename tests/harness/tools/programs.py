@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
@@ -28,23 +27,6 @@ def built(package, manifest):
     words = ["cargo", "build", "--quiet", "--manifest-path", manifest, "--package", package]
     subprocess.run(words, cwd=PROJECT, check=True)
     return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug" / package)
-
-
-def free_udp_ports(count, host="127.0.0.1"):
-    """The first of so many consecutive UDP ports that were free a moment ago."""
-    while True:
-        sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-        try:
-            sockets[0].bind((host, 0))
-            base = sockets[0].getsockname()[1]
-            for number, one in enumerate(sockets[1:], 1):
-                one.bind((host, base + number))
-            return base
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for one in sockets:
-                one.close()
 
 
 class Relay:

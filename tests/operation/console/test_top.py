@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
+from harness.claims import free_port
 from harness.memcached.peer import running
 from harness.poll import until
-from harness.server import PROJECT, Server, command, environment, free_port
+from harness.server import PROJECT, Server, command, environment
 from harness.tools.fake import FakeStream
 from harness.tools.load import start_load
 from harness.tools.terminal import Terminal

@@ -11,7 +11,9 @@ use micanite_fabric::{
     Peer, Provider, RemoteArea, Unposted,
 };
 
-pub const DEADLINE: Duration = Duration::from_secs(30);
+use crate::ports::free_ports;
+
+pub const DEADLINE: Duration = Duration::from_secs(60);
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const RECEIVES: u64 = 2;
 
@@ -41,7 +43,7 @@ impl Server {
                 format!("micanite-test-{}-{number}", std::process::id())
             }
         };
-        let port = (provider.addressing == Addressing::Internet).then_some(0);
+        let port = (provider.addressing == Addressing::Internet).then(|| free_ports(1));
         let address = FabricAddress { provider, host, port };
         let (child, stdin, address) = spawn(&address, peers_max);
         Self { child, stdin, address, peers_max }

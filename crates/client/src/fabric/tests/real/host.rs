@@ -8,6 +8,7 @@ use micanite_fabric::{
     Area, Buffer, Completions, Endpoint, EndpointOptions, Error, FabricAddress, Operation, Peer, Provider,
 };
 
+use super::ports::free_ports;
 use crate::fabric::endpoint::Fabric;
 use crate::fabric::tests::server::FakeServer;
 use crate::fabric::transport::Transport;
@@ -26,7 +27,10 @@ pub struct Host {
 
 impl Host {
     pub fn start(provider: &'static Provider, server: FakeServer) -> Self {
-        Self::start_at(&FabricAddress { provider, host: "127.0.0.1".to_owned(), port: Some(0) }, server)
+        Self::start_at(
+            &FabricAddress { provider, host: "127.0.0.1".to_owned(), port: Some(free_ports(1)) },
+            server,
+        )
     }
 
     pub fn start_at(address: &FabricAddress, mut server: FakeServer) -> Self {
