@@ -11,7 +11,7 @@ use micanite_net::{Interest, Poller};
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
 /// Longest wait for an expected event.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A socket with its receiver and its sender.
 struct End {

@@ -50,7 +50,7 @@ fn exchange(from: &UdpSocket, sender: &mut Sender, to: &UdpSocket, receiver: &mu
     };
     let sent = { send }().unwrap();
     assert_eq!(sent, 200);
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let mut received = 0;
     while received < sent {
         received += receiver.recv(to).unwrap();

@@ -31,7 +31,7 @@ fn only(mut queues: Vec<BypassQueue>) -> XdpQueue {
 #[test]
 fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
     let Some(veth) = VethPair::new(1) else { return };
-    let echo = Echo::open(&veth, &options(1)).unwrap();
+    let mut echo = Echo::open(&veth, &options(1)).unwrap();
     assert!(echo.port.description.contains("native XDP, 1 of 1 queues, copy"), "{}", echo.port.description);
     assert_eq!(echo.port.payload_bytes_max, 1452);
     for address in [IPV4, IPV6] {
@@ -46,15 +46,15 @@ fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
     let other = inside(&veth.server, || UdpSocket::bind("10.9.0.2:11299").unwrap());
     veth.socket("10.9.0.2:11299").send(b"for the kernel").unwrap();
     let mut buffer = [0; 64];
-    other.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    other.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(other.recv(&mut buffer).unwrap(), 14);
-    let filter = echo.port.filter_counters().unwrap();
-    assert!(filter.other_port >= 1 && filter.other_protocol >= 1, "{filter:?}");
-
-    let seen = echo.finish().remove(0);
+    let seen = echo.stop().remove(0);
     assert_eq!(seen.counters.reused, seen.counters.datagrams);
     assert_eq!((seen.counters.copied, seen.counters.not_ours), (0, 0));
-    assert_eq!(filter.redirected, seen.counters.frames);
+    let filter = echo.port.filter_counters().unwrap();
+    assert!(filter.other_port >= 1 && filter.other_protocol >= 1, "{filter:?}");
+    // What was sent again may come behind the end.
+    assert!(filter.redirected >= seen.counters.frames, "{filter:?}");
 }
 
 #[test]
@@ -119,16 +119,17 @@ fn no_chunk_is_lost_over_a_hundred_thousand_datagrams() {
 #[test]
 fn queues_have_own_flows_and_unused_ones_go_to_the_kernel() {
     let Some(veth) = VethPair::new(2) else { return };
-    let echo = Echo::open(&veth, &options(2)).unwrap();
+    let mut echo = Echo::open(&veth, &options(2)).unwrap();
     let flows: Vec<UdpSocket> = (0..64).map(|_| veth.socket(IPV4)).collect();
     for socket in &flows {
         comes_back(socket, b"flow");
     }
-    let filter = echo.port.filter_counters().unwrap();
-    let seen = echo.finish();
+    let seen = echo.stop();
     assert!(seen.iter().all(|queue| queue.counters.datagrams > 0));
     let datagrams: u64 = seen.iter().map(|queue| queue.counters.datagrams).sum();
-    assert_eq!((filter.redirected, filter.no_socket), (datagrams, 0));
+    let filter = echo.port.filter_counters().unwrap();
+    assert!(filter.redirected >= datagrams && filter.no_socket == 0, "{filter:?}");
+    drop(echo);
 
     let echo = Echo::open(&veth, &options(1)).unwrap();
     comes_back(&flows[flows.len() - 1 - first_of(&flows)], b"flow");

@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, setns};
 pub const INTERFACE: &str = "v1";
 pub const IPV4: &str = "10.9.0.2:11300";
 pub const IPV6: &str = "[fd09::2]:11300";
-const SETTLE: Duration = Duration::from_secs(20);
+const SETTLE: Duration = Duration::from_secs(60);
 
 static BEDS: AtomicU32 = AtomicU32::new(0);
 
@@ -184,10 +184,15 @@ impl Echo {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    pub fn finish(self) -> Vec<QueueResult> {
+    /// Ends the threads; the program stays.
+    pub fn stop(&mut self) -> Vec<QueueResult> {
         self.stop.store(true, Ordering::Relaxed);
-        let threads = self.threads.into_iter();
+        let threads = self.threads.drain(..);
         threads.map(|thread| thread.join().unwrap()).collect()
+    }
+
+    pub fn finish(mut self) -> Vec<QueueResult> {
+        self.stop()
     }
 }
 
