@@ -13,8 +13,8 @@ use super::{Handover, Trial};
 
 /// Variables set by systemd for this program. The next one must not see them.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
-/// Deadline of the trial.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deadline of the trial: longer than a busy machine takes for it.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(60);
 const TRIAL_POLL: Duration = Duration::from_millis(2);
 
 /// The program as it was started: its file, which may hold a newer version by now.
