@@ -233,6 +233,23 @@ fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, s
 /// locks of this one's images, too.
 static STARTING: Mutex<()> = Mutex::new(());
 
+/// Waits until a writer has made so many records. A busy machine makes it slow; it may not stand still.
+fn await_records(child: &mut std::process::Child, records: impl Fn() -> u64, least: u64) {
+    let (mut seen, mut since) = (0, Instant::now());
+    while seen < least {
+        let now = records();
+        if now > seen {
+            (seen, since) = (now, Instant::now());
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the writer ended");
+        if since.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("the writer stands still");
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
 /// Starts a writer, and kills it after some operations.
 fn write_and_kill((directory, semantics, load): (&Path, Semantics, Load), seed: u64, operations: u64) {
     // An operation has two records.
@@ -246,14 +263,9 @@ fn write_and_kill((directory, semantics, load): (&Path, Semantics, Load), seed: 
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while records(directory) < records_least && Instant::now() < deadline {
-        assert!(child.try_wait().unwrap().is_none(), "the writer ended");
-        std::thread::sleep(Duration::from_micros(100));
-    }
+    await_records(&mut child, || records(directory), records_least);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(records(directory) >= records_least, "the writer is too slow");
 }
 
 fn kill_often(name: &str, semantics: Semantics, load: Load) {
