@@ -9,7 +9,7 @@ import subprocess
 from harness.claims import free_port
 from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.server import Server, command, environment
+from harness.server import Server, command, environment, leave
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
@@ -56,6 +56,8 @@ def test_json_is_an_object_in_each_line(start):
     with server.connect() as connection:
         connection.ask(b"mn\r\n")
         peer = "{}:{}".format(*connection.socket.getsockname())
+        # A server that ends does not look after connections that were closed meanwhile.
+        leave(connection)
     lines = logged(server)
     assert all(re.fullmatch(TIME, line["timestamp"]) for line in lines)
     assert {line["level"] for line in lines} <= {"DEBUG", "INFO", "WARN"}
