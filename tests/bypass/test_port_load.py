@@ -14,10 +14,10 @@ from harness.network.links import BASE, Link
 from harness.network.ports import DPDK, XDP, PortServer, dpdk_binary, why_not
 from harness.poll import until
 from harness.server import command, environment
-from harness.tools.load import is_right
+from harness.tools.load import ENDLESS, is_right
 
 SHORT = ("--warmup", "0s", "--duration", "500ms", "--items", 5000, "--fill", "--quiet", "--json", "-")
-LONG = ("--warmup", "0s", "--duration", "120s", "--items", 5000, "--fill", "--quiet", "--json", "-")
+LONG = ("--warmup", "0s", *ENDLESS, "--items", 5000, "--fill", "--quiet", "--json", "-")
 SERVER_IP, LOAD_IP = "10.93.0.1", "10.93.0.2"
 
 

@@ -17,7 +17,7 @@ LAUNCHER = PROJECT / "target/peers/bin/memccapable"
 @pytest.fixture
 def pymc(server):
     """A pymemcache client as its documentation shows it."""
-    client = pymemcache.Client(server.address, connect_timeout=10, timeout=30, default_noreply=False)
+    client = pymemcache.Client(server.address, connect_timeout=60, timeout=60, default_noreply=False)
     yield client
     client.close()
 

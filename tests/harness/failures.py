@@ -38,7 +38,7 @@ def nothing_lost(missing):
         raise LostItem(repr(missing)[:4096])
 
 
-# The ends that servers came to and should not, since the last test.
+# Crashes of servers since the last test, and servers that did not end.
 CRASHES = []
 
 
@@ -51,7 +51,7 @@ def judge_end(pid, status, said):
 
 
 def raise_crashes():
-    """Fails the test during which a server crashed."""
+    """Fails the test during which a server crashed, or did not end."""
     crashes = CRASHES.copy()
     CRASHES.clear()
     if crashes:

@@ -6,9 +6,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness.failures import judge_end
+from harness.failures import CRASHES, judge_end
 from harness.memcached.wire import Connection
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def environment(**extra):
     return kept | {name: str(value) for name, value in extra.items()}
 
 
-def run(*options, deadline_s=60, **extra_environment):
+def run(*options, deadline_s=DEADLINE_S, **extra_environment):
     """Runs the server command to its end (for options that end it at once)."""
     return subprocess.run(
         [*command(), *map(str, options)],
@@ -39,7 +39,7 @@ def run(*options, deadline_s=60, **extra_environment):
     )
 
 
-def run_ctl(*words, deadline_s=60, **extra_environment):
+def run_ctl(*words, deadline_s=DEADLINE_S, **extra_environment):
     """Runs `micanite ctl` with these words, to its end."""
     return subprocess.run(
         [command()[0], "ctl", *map(str, words)],
@@ -97,7 +97,7 @@ class Server:
         """Returns variables that put the server's files into a directory of its own."""
         return {"MEMCACHED_PORT_FILENAME": self.directory / "ports", "XDG_RUNTIME_DIR": self.directory}
 
-    def ctl(self, *words, deadline_s=60):
+    def ctl(self, *words, deadline_s=DEADLINE_S):
         """Runs `micanite ctl` against this server, to its end."""
         where = ["-p", self.port] if self.unix_socket is None else ["--socket", f"{self.unix_socket}.ctl"]
         return run_ctl(*words, *where, deadline_s=deadline_s, **self.places())
@@ -162,18 +162,19 @@ class Server:
             return self._said
         return (self.directory / "stderr").read_text(errors="replace")
 
-    def wait_for_end(self, deadline_s=30):
+    def wait_for_end(self, deadline_s=DEADLINE_S):
         """The exit status, once the process has ended by itself or by a signal that a test sent."""
         return self.process.wait(deadline_s)
 
     def end(self):
         """Ends the process if it still runs, and drops its directory. A crash fails the test
-        (harness.failures)."""
+        (harness.failures), and so does a server that does not end."""
         if self.alive():
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
+                CRASHES.append(f"server {self.pid} does not end by SIGTERM:\n{self.stderr()[-4096:]}")
                 self.process.kill()
                 self.process.wait()
         if self._stderr.closed:

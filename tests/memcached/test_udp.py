@@ -253,7 +253,7 @@ def test_the_bytes_are_those_of_memcached(udp):
                 )
     finally:
         peer.terminate()
-        peer.wait(10)
+        peer.wait(60)
 
 
 def test_a_server_answers_no_server(local):

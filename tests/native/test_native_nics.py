@@ -12,7 +12,7 @@ from harness.native.server import Difference
 from harness.network.nics import Nics, NicsServer
 from harness.poll import until
 from harness.server import run
-from harness.tools.load import is_clean, load, start_load
+from harness.tools.load import ENDLESS, is_clean, load, start_load
 
 KEYS = 100
 LOAD = ("--items", 1000, "--batch", 8, "--pipeline", 64, "--duration", "500ms", "--timeout", "30s")
@@ -88,7 +88,7 @@ def test_a_page_does_not_begin_within_an_address(nics, kind):
 def test_forwarded_requests_are_none_while_a_client_goes_on(nics, kind):
     with started(nics, kind) as server, nics.clients.inside():
         loaded(server, "--fill", *STEADY)
-        running = start_load(url(server), *STEADY, "--duration", "60s", "--quiet")
+        running = start_load(url(server), *STEADY, *ENDLESS, "--quiet")
         try:
             received = Difference(server, "datagrams_received")
             until(lambda: received("datagrams_received") > 1000, "a client at work")
@@ -108,7 +108,7 @@ def stands_still(server):
 def test_moved_partitions_are_followed_to_another_interface(nics, kind):
     with started(nics, kind) as server, nics.clients.inside():
         loaded(server, "--fill", *STEADY)
-        running = start_load(url(server), *STEADY, "--duration", "60s", "--quiet")
+        running = start_load(url(server), *STEADY, *ENDLESS, "--quiet")
         try:
             for partition, (_, owner) in enumerate(server.routes()):
                 moved = server.ctl("move", partition, (owner + 1) % nics.count)
@@ -131,7 +131,7 @@ def test_balancing_moves_partitions_between_interfaces(kind):
         with nics.clients.inside():
             loaded(server, "--fill", *STEADY)
             assert server.ctl("balance", "auto").returncode == 0
-            running = start_load(url(server), *STEADY, "--duration", "120s", "--quiet")
+            running = start_load(url(server), *STEADY, *ENDLESS, "--quiet")
             try:
                 until(lambda: len({owner for _, owner in server.routes()}) == 2, "partitions that move", 90)
                 until(lambda: stands_still(server), "no more crossing")
@@ -211,7 +211,7 @@ def test_a_client_around_the_kernel_finds_the_interface_of_an_owner():
         errors, received = steady(server, *options)
         assert sum(errors) < 64 and min(received) > 20, (errors, received)
         with nics.clients.inside():
-            running = start_load(url(server), *options, "--duration", "60s", "--quiet")
+            running = start_load(url(server), *options, *ENDLESS, "--quiet")
             try:
                 until(lambda: stands_still(server), "no more crossing")
             finally:
@@ -234,17 +234,18 @@ def test_a_client_goes_on_when_an_interface_falls_silent(kind):
     with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, "--access", "erew") as server:
         loaded(server, "--fill", *STEADY)
         with nics.clients.inside():
-            words = (*STEADY, "--duration", "10s", "--json", "-", "--quiet")
-            running = start_load(url(server), *words)
-            received = Difference(server, "datagrams_received")
-            until(lambda: received("datagrams_received") > 1000, "a client at work")
-            nics.clients.ip("link", "set", "far1", "down")
-            crossed = Difference(server, "crossed")
-            until(lambda: crossed("crossed") > 100, "requests through the other interface")
-            nics.clients.ip("link", "set", "far1", "up")
-            until(lambda: stands_still(server), "the way by the interface")
-            running.kill()
-            running.communicate()
+            running = start_load(url(server), *STEADY, *ENDLESS, "--quiet")
+            try:
+                received = Difference(server, "datagrams_received")
+                until(lambda: received("datagrams_received") > 1000, "a client at work")
+                nics.clients.ip("link", "set", "far1", "down")
+                crossed = Difference(server, "crossed")
+                until(lambda: crossed("crossed") > 100, "requests through the other interface")
+                nics.clients.ip("link", "set", "far1", "up")
+                until(lambda: stands_still(server), "the way by the interface")
+            finally:
+                running.kill()
+                running.communicate()
 
 
 def test_every_value_is_found_after_a_restart_in_place(nics, tmp_path):

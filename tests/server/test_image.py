@@ -127,7 +127,7 @@ def test_another_option_is_refused_by_name(start, tmp_path, changed, reason):
     options = ["-p", "-1", "-t", "2", "-m", "96", "--image", tmp_path / "image"]
     server = start(*options)
     assert end(server, signal.SIGTERM) == 0
-    ended = run(*options, *changed, deadline_s=30)
+    ended = run(*options, *changed)
     # A service manager is not to try it again.
     assert ended.returncode == 64
     assert reason in ended.stderr and "panicked" not in ended.stderr
@@ -137,7 +137,7 @@ def test_another_option_is_refused_by_name(start, tmp_path, changed, reason):
 def test_one_process_at_a_time(start, tmp_path):
     options = ["-t", "1", "--image", tmp_path / "image"]
     start(*options)
-    ended = run("-p", "-1", *options, deadline_s=30)
+    ended = run("-p", "-1", *options)
     assert ended.returncode not in (0, None)
     assert "another process" in ended.stderr
 
@@ -152,7 +152,7 @@ def test_a_second_server_is_told_who_holds_the_image(start, tmp_path, key):
     for removed in [None, image / "lock"]:
         if removed:
             removed.unlink()  # as somebody might who takes it for stale
-        ended = run("-p", "-1", *options, deadline_s=30)
+        ended = run("-p", "-1", *options)
         assert ended.returncode not in (0, None)
         assert f"process {first.pid} (" in ended.stderr and "--image" in ended.stderr
         for word in ["remove", "without its files", "rm ", "begins anew"]:
@@ -171,13 +171,13 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
         image.mkdir()
         image.chmod(0o1777)
         (image / name).symlink_to(precious)
-        ended = run("-p", "-1", "-t", "1", "-m", "64", "--image", image, deadline_s=30)
+        ended = run("-p", "-1", "-t", "1", "-m", "64", "--image", image)
         assert ended.returncode not in (0, None)
         assert name in ended.stderr and "link" in ended.stderr
         assert precious.read_text() == "data"
     pid = tmp_path / "pid"
     pid.symlink_to(precious)
-    ended = run("-p", "-1", "-t", "1", "-m", "64", "-P", pid, deadline_s=30)
+    ended = run("-p", "-1", "-t", "1", "-m", "64", "-P", pid)
     assert ended.returncode not in (0, None) and "link" in ended.stderr
     assert precious.read_text() == "data"
 
@@ -187,7 +187,7 @@ def test_a_directory_that_others_may_write_is_refused(tmp_path):
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     for option in [["--image", open_to_all], ["-P", open_to_all / "pid"]]:
-        ended = run("-p", "-1", "-t", "1", "-m", "64", *option, deadline_s=30)
+        ended = run("-p", "-1", "-t", "1", "-m", "64", *option)
         assert ended.returncode not in (0, None)
         assert "others may write" in ended.stderr, option
     assert [path.name for path in open_to_all.iterdir()] == []
@@ -214,14 +214,14 @@ def test_a_mode_that_cannot_be_changed_is_called_that(reached_by_all):
     image = reached_by_all / "image"
     image.mkdir()
     options = ["-t", "1", "-m", "64", "--semantics", "store", "--image", image]
-    ended = run("-p", "-1", *options, "-P", "/no/such/directory/pid", deadline_s=30)
+    ended = run("-p", "-1", *options, "-P", "/no/such/directory/pid")
     assert ended.returncode not in (0, None)
     for path in [image, *image.iterdir()]:
         shutil.chown(path, "nobody")
     for path in image.glob("partition-*"):
         shutil.chown(path, "root")
         path.chmod(0o666)
-    ended = run("-p", "-1", *options, "-u", "nobody", deadline_s=30)
+    ended = run("-p", "-1", *options, "-u", "nobody")
     assert ended.returncode not in (0, None)
     assert "its mode cannot be changed" in ended.stderr and "Less memory" not in ended.stderr, ended.stderr
 
@@ -240,7 +240,7 @@ def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, smal
     """The server takes the space at the start, so a full disk ends no running server. Nothing half made
     stays."""
     options = ["-t", "1", "--image", small_disk / "image"]
-    ended = run("-p", "-1", *options, "-m", "64", deadline_s=30)
+    ended = run("-p", "-1", *options, "-m", "64")
     assert ended.returncode not in (0, None)
     assert "64 MiB" in ended.stderr
     assert any(f"{free} MiB are free" in ended.stderr for free in (31, 32))
@@ -262,7 +262,7 @@ def test_an_image_in_memory_that_the_machine_lacks_is_refused():
     with open("/proc/meminfo") as meminfo:
         total_gib = int(meminfo.readline().split()[1]) >> 20
     image = pathlib.Path(f"/dev/shm/micanite-lacking-{os.getpid()}")
-    ended = run("-p", "-1", "--image", image, "-m", f"{total_gib + 2}g", deadline_s=30)
+    ended = run("-p", "-1", "--image", image, "-m", f"{total_gib + 2}g")
     assert ended.returncode == 64 and "more than the memory of this machine" in ended.stderr
     assert not image.exists()
 
@@ -302,7 +302,7 @@ def test_a_start_that_fails_leaves_the_image_complete(start, tmp_path, key, refu
     with server.connect() as connection:
         connection.set(key, b"x")
     assert end(server, signal.SIGTERM) == 0
-    ended = run("-p", "-1" if "-s" not in refused else "0", *options, *refused, deadline_s=30)
+    ended = run("-p", "-1" if "-s" not in refused else "0", *options, *refused)
     assert ended.returncode not in (0, None), ended.stderr
     for number, boot in enumerate(words_of(image, 57)):
         change_word(image / f"partition-{number:04}", 57, boot ^ 2)  # the machine starts anew
@@ -327,7 +327,7 @@ def test_a_damaged_image_is_refused_and_left_as_it_is(start, tmp_path, key, sema
     first = tmp_path / "image" / "partition-0000"
     change_word(first, word, 0xC8 << 56)
     before = {file.name: file.read_bytes() for file in first.parent.iterdir()}
-    ended = run("-p", "-1", *options, deadline_s=30)
+    ended = run("-p", "-1", *options)
     assert ended.returncode == 1
     assert name in ended.stderr and "damaged" in ended.stderr and "panicked" not in ended.stderr
     assert {file.name: file.read_bytes() for file in first.parent.iterdir()} == before

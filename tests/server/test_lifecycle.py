@@ -164,7 +164,7 @@ def test_as_a_daemon(tmp_path):
         def answers():
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
-                    connection.settimeout(10)
+                    connection.settimeout(60)
                     connection.connect(str(path))
                     connection.sendall(b"stats\r\nquit\r\n")
                     return b"STAT pid %d\r\n" % pid in connection.makefile("rb").read()

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from harness.memcached.values import is_value_of, value_of
+from harness.poll import until
 
 KEYS = 400
 CONNECTIONS = 6
@@ -218,7 +219,7 @@ def test_it_ends_while_workers_ask_each_other(start, key, how):
     clients = [Client(server, number, key, ending) for number in range(CONNECTIONS)]
     for client in clients:
         client.start()
-    ending.wait(0.3)
+    until(lambda: all(client.operations for client in clients), "every client to be served")
     os.kill(server.pid, getattr(signal, f"SIG{how}"))
     if how == "USR1":
         ending.set()

@@ -57,7 +57,7 @@ WRONG = [
 @pytest.mark.parametrize("options", WRONG, ids=" ".join)
 def test_a_wrong_option_ends_it_at_once(options):
     address = [] if options[0] in ("-p", "-s") else ["-p", "-1"]
-    ended = run(*address, *options, deadline_s=20)
+    ended = run(*address, *options)
     assert ended.returncode > 0
     assert ended.stderr.strip(), "it says nothing"
     assert "panicked" not in ended.stderr
@@ -257,7 +257,7 @@ def test_the_help_keeps_names_of_before_to_itself():
 def test_a_wrong_name_in_a_file_is_named_and_the_nearest_suggested(tmp_path, text, said):
     file = tmp_path / "micanite.toml"
     file.write_text(text)
-    ended = run("-p", "-1", "--config", file, deadline_s=20)
+    ended = run("-p", "-1", "--config", file)
     assert ended.returncode == 64
     assert all(part in ended.stderr for part in said), ended.stderr
 
@@ -272,7 +272,7 @@ def test_a_wrong_name_in_a_file_is_named_and_the_nearest_suggested(tmp_path, tex
     ],
 )
 def test_a_wrong_set_is_refused_with_a_suggestion(word, said):
-    ended = run("-p", "-1", "--set", word, deadline_s=20)
+    ended = run("-p", "-1", "--set", word)
     assert ended.returncode == 64
     assert said in ended.stderr
 
@@ -291,14 +291,14 @@ def test_the_long_help_shows_tuning_under_its_dotted_names():
 def test_a_wrong_file_is_refused(tmp_path, text):
     file = tmp_path / "micanite.toml"
     file.write_text(text)
-    ended = run("-p", "-1", "--config", file, deadline_s=20)
+    ended = run("-p", "-1", "--config", file)
     assert ended.returncode > 0
     assert "threads" in ended.stderr
     assert "panicked" not in ended.stderr
 
 
 def test_a_wrong_environment_is_refused():
-    ended = run("-p", "-1", MICANITE_THREADS="x", deadline_s=20)
+    ended = run("-p", "-1", MICANITE_THREADS="x")
     assert ended.returncode > 0
     assert "threads" in ended.stderr.lower()
 

@@ -35,7 +35,7 @@ def memcached():
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ def test_fields_and_progress(micanite):
     assert report["ops_per_server_core_second"] is None
     lines = ended.stderr.splitlines()
     assert lines[0].startswith("stored 500 items")
-    assert len(lines) == 3 and "(not measured)" in lines[1] and "ops/s" in lines[2]
+    assert len(lines) >= 3 and "(not measured)" in lines[1] and "ops/s" in lines[2]
 
 
 # Runs that are refused

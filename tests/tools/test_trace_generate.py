@@ -1,11 +1,14 @@
 """`micanite trace generate`: published workloads as traces; and how `micanite trace` reads and writes where
 that is not easy."""
 
+import fcntl
+import struct
 import subprocess
-import time
+import termios
 
 import pytest
 
+from harness.poll import until
 from harness.server import command, environment
 from harness.tools.trace import run_trace
 
@@ -52,6 +55,11 @@ def test_contradictory_options_are_refused(words):
     assert run_trace("generate", *words).returncode == 64
 
 
+def unread(pipe):
+    """Returns how many bytes nobody has read."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
 def test_a_pipe_brings_a_trace_in_pieces():
     words = [command()[0], "trace", "cat", "/dev/stdin"]
     with subprocess.Popen(
@@ -60,7 +68,7 @@ def test_a_pipe_brings_a_trace_in_pieces():
         for piece in ("0,k", ",1,", "2,3,get,0\n", "1,k,1,2,3,get,0\n"):
             running.stdin.write(piece)
             running.stdin.flush()
-            time.sleep(0.02)
+            until(lambda: unread(running.stdin) == 0, "the piece to be read")
         running.stdin.close()
         assert running.stdout.read().splitlines() == ["0,k,1,2,get,,", "1000,k,1,2,get,,"]
 

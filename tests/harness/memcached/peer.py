@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from harness.claims import free_port
 from harness.memcached.wire import Connection
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT
 
 
@@ -36,4 +36,4 @@ def running(path, *options, greeting=b"MN"):
         yield address
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(DEADLINE_S)

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from harness.claims import free_port
 from harness.memcached.wire import Connection
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT
-
-END_S = 10
 
 
 def nutcracker():
@@ -59,7 +57,7 @@ class Proxy:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            self.process.wait(END_S)
+            self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -4,9 +4,9 @@ import itertools
 import socket
 import struct
 
+from harness.poll import DEADLINE_S
 from harness.server import Server
 
-TIMEOUT_S = 30.0
 HEADER = struct.Struct(">HHHH")
 DATAGRAM_BYTES_MAX = 1400
 SO_RCVBUFFORCE = 33
@@ -20,7 +20,7 @@ def frame(request_id, requests, sequence=0, total=1, reserved=0):
 class UdpClient:
     """One client. Each request has a number of its own, and stray replies are a mistake."""
 
-    def __init__(self, port, host="127.0.0.1", source=None, timeout_s=TIMEOUT_S):
+    def __init__(self, port, host="127.0.0.1", source=None, timeout_s=DEADLINE_S):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.socket.settimeout(timeout_s)

@@ -4,13 +4,13 @@ deadline."""
 import socket
 import threading
 
-TIMEOUT_S = 30.0
+from harness.poll import DEADLINE_S
 
 
 class Connection:
     """One client connection over TCP or a Unix socket."""
 
-    def __init__(self, address, timeout_s=TIMEOUT_S, receive_buffer_bytes=None):
+    def __init__(self, address, timeout_s=DEADLINE_S, receive_buffer_bytes=None):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         if receive_buffer_bytes:

@@ -13,12 +13,11 @@ from pathlib import Path
 from harness import native
 from harness.claims import free_ports
 from harness.native import Header, Kind, Opcode, Request, Status, fabric
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 from harness.server import Server, run_ctl
 from harness.tools.programs import tools
 
 PROVIDERS = ("net;ofi_rxm", "tcp;ofi_rxm", "shm")
-DEADLINE_S = 60
 HELLO_AGAIN_S = 0.5
 MESSAGE_BYTES = (1 << 20) + 4096
 LIST_BYTES = 8 << 10
@@ -145,7 +144,7 @@ class End:
         if self.process.poll() is None:
             self.process.stdin.close()
             try:
-                self.process.wait(20)
+                self.process.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
                 self.kill()
         self.process.stdout.close()

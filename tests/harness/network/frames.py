@@ -6,6 +6,8 @@ import json
 import socket
 import struct
 
+from harness.poll import DEADLINE_S
+
 ETH_P_ALL, ETH_P_IP, ETH_P_IPV6, ETH_P_VLAN = 0x0003, 0x0800, 0x86DD, 0x8100
 SOL_PACKET, PACKET_AUXDATA = 263, 8
 AUXDATA = struct.Struct("=IIIHHHH")
@@ -78,7 +80,7 @@ class RawEnd:
             (to or self.peer_mac) + self.mac + tag + struct.pack("!H", kind) + packet + bytes(padding)
         )
 
-    def receive(self, timeout_s=30):
+    def receive(self, timeout_s=DEADLINE_S):
         """The next frame from the other end: its VLAN tag or None, and the bytes behind the Ethernet header.
         """
         self.socket.settimeout(timeout_s)
@@ -96,7 +98,7 @@ class RawEnd:
                 tag, rest = struct.unpack("!H", rest[:2])[0], rest[4:]
             return tag, rest
 
-    def datagram(self, timeout_s=30):
+    def datagram(self, timeout_s=DEADLINE_S):
         """The next IPv4 datagram from the other end: its VLAN tag, its ports and its payload."""
         while True:
             tag, packet = self.receive(timeout_s)

@@ -7,6 +7,8 @@ from harness.failures import nothing_wrong
 from harness.poll import DEADLINE_S, until
 from harness.server import command, environment
 
+# Options of a run that the test ends.
+ENDLESS = ("--duration", "1h")
 # Options of a run that is over soon.
 SHORT = ("--warmup", "0s", "--duration", "300ms")
 # The same over streams, where nothing is lost: a reply may take as long as the machine stands still.

@@ -7,9 +7,8 @@ import subprocess
 from pathlib import Path
 
 from harness.failures import Hang
+from harness.poll import DEADLINE_S
 from harness.server import PROJECT
-
-END_S = 20
 
 
 def lab():
@@ -53,7 +52,7 @@ class Relay:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            said, _ = self.process.communicate(timeout=END_S)
+            said, _ = self.process.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

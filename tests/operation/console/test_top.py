@@ -14,7 +14,7 @@ from harness.memcached.peer import running
 from harness.poll import until
 from harness.server import PROJECT, Server, command, environment
 from harness.tools.fake import FakeStream
-from harness.tools.load import start_load
+from harness.tools.load import ENDLESS, start_load
 from harness.tools.terminal import Terminal
 
 
@@ -51,7 +51,7 @@ def loaded(start):
     server = start("-t", 2, "-m", 64)
     load = start_load(
         f"memcached://127.0.0.1:{server.port}", "--fill", "--items", 2000, "--popularity", "zipf:0.99",
-        "--rate", 3000, "--duration", "10m", "-q",
+        "--rate", 3000, *ENDLESS, "-q",
     )  # fmt: skip
     until(lambda: int(server.stats()["cmd_get"]) > 100, "requests")
     yield server
@@ -161,7 +161,7 @@ def test_memcached_live(terminal):
         [PROJECT / "scripts/peer-memcached"], capture_output=True, text=True, check=True
     ).stdout.strip()
     with running(path) as (host, port):
-        load = start_load(f"memcached://{host}:{port}", "--fill", "--items", 100, "--duration", "10m", "-q")
+        load = start_load(f"memcached://{host}:{port}", "--fill", "--items", 100, *ENDLESS, "-q")
         try:
             top = terminal(f"{host}:{port}", "--interval", "0.2")
             shown = top.until("hit ratio 100.0%", "evictions/s 0", "get", absent=["requests/s -"])
