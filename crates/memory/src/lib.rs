@@ -23,6 +23,7 @@ mod commit;
 mod copy;
 pub mod folder;
 mod fork;
+mod futex;
 #[cfg(any(loom, miri))]
 mod heap;
 pub mod hold;
@@ -30,6 +31,7 @@ pub mod hold;
 mod mapped;
 pub mod numa;
 mod owner;
+mod patience;
 #[cfg(not(any(loom, miri)))]
 mod readable;
 pub mod sync;
@@ -37,11 +39,13 @@ pub mod sync;
 pub use allocate::{allocate, reopen_for_loads};
 pub use allocated::allocated_bytes;
 pub use fork::ForkMark;
+pub use futex::Futex;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]
 pub use mapped::Region;
 pub use owner::{Owner, is_owned};
+pub use patience::Patience;
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;

@@ -2,17 +2,26 @@
 //!
 //! A worker that may not act on a partition posts a closure to the owner's mailbox and waits for
 //! it. It serves its own mailbox meanwhile, so that two workers that wait for each other both
-//! continue. There is one slot for each pair of workers: a worker waits for one closure at a time.
+//! continue. A wait that lasts is a sleep, which the end of the job and jobs for the waiting worker end. There is one slot for each pair of workers: a worker waits for one closure at a time.
 
 use std::cell::UnsafeCell;
 
-use micanite_memory::sync::{AtomicBool, AtomicU32, Ordering, fence, spin_loop, yield_now};
+use micanite_memory::sync::{AtomicU32, Ordering, fence};
+use micanite_memory::{Futex, Patience};
 
+// State of a slot.
 const EMPTY: u32 = 0;
 const POSTED: u32 = 1;
 const DONE: u32 = 2;
-/// Spins before the owner is assumed to be descheduled.
-const SPINS: u32 = 200;
+/// Flag beside these: the worker that posted the job may sleep until it is done.
+const AWAITED: u32 = 4;
+
+// State of a worker.
+const AWAKE: u32 = 0;
+/// It waits for events, and its waker ends that.
+const WAITS_FOR_EVENTS: u32 = 1;
+/// It waits for the end of a job that it posted.
+const WAITS_FOR_JOB: u32 = 2;
 
 /// A closure with its type erased.
 #[derive(Clone, Copy)]
@@ -31,8 +40,8 @@ struct Slot {
 pub(crate) struct Mailbox {
     /// Number of posted jobs: one load tells that there are none.
     posted: AtomicU32,
-    /// True while the worker sleeps and needs a wake-up.
-    asleep: AtomicBool,
+    /// State of the worker, which sleeps on it while a job of its own lasts.
+    sleep: Futex,
     slots: Box<[Slot]>,
 }
 
@@ -61,6 +70,32 @@ impl Drop for NoUnwinding {
     }
 }
 
+impl Mailbox {
+    /// Has the worker sleep until its job in a slot is done, or a job for itself is posted. May return early.
+    #[cold]
+    fn sleep_until_done(&self, slot: &Slot) {
+        self.sleep.word().store(WAITS_FOR_JOB, Ordering::Relaxed);
+        // Either a worker that posts a job sees that this one sleeps, or this sees the post.
+        fence(Ordering::SeqCst);
+        // Either the owner sees the flag, and with it the state above, or this sees the end of the job.
+        let is_done = slot.state.fetch_or(AWAITED, Ordering::AcqRel) & DONE != 0;
+        if !is_done && self.posted.load(Ordering::Acquire) == 0 {
+            self.sleep.wait(WAITS_FOR_JOB);
+        }
+        self.sleep.word().store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Wakes the worker if it sleeps until a job of its own is done.
+    #[cold]
+    fn rouse(&self) {
+        let (from, to, order) = (WAITS_FOR_JOB, AWAKE, Ordering::AcqRel);
+        // By now it may wait for events, which its waker ends.
+        if self.sleep.word().compare_exchange(from, to, order, Ordering::Relaxed).is_ok() {
+            self.sleep.wake();
+        }
+    }
+}
+
 /// The mailboxes of all workers.
 #[derive(Debug)]
 pub(crate) struct Mailboxes(Box<[Mailbox]>);
@@ -70,7 +105,7 @@ impl Mailboxes {
         let slot = |_| Slot { state: AtomicU32::new(EMPTY), job: UnsafeCell::new(None) };
         let mailbox = |_| Mailbox {
             posted: AtomicU32::new(0),
-            asleep: AtomicBool::new(false),
+            sleep: Futex::new(AWAKE),
             slots: (0..workers).map(slot).collect(),
         };
         Self((0..workers).map(mailbox).collect())
@@ -102,17 +137,16 @@ impl Mailboxes {
         mailbox.posted.fetch_add(1, Ordering::AcqRel);
         // Either the owner sees the post before it sleeps, or this sees that it sleeps.
         fence(Ordering::SeqCst);
-        if mailbox.asleep.load(Ordering::Relaxed) {
-            wake();
+        match mailbox.sleep.word().load(Ordering::Relaxed) {
+            WAITS_FOR_EVENTS => wake(),
+            WAITS_FOR_JOB => mailbox.rouse(),
+            _ => {}
         }
-        let mut spins = 0;
-        while slot.state.load(Ordering::Acquire) != DONE {
+        let mut patience = Patience::default();
+        while slot.state.load(Ordering::Acquire) & DONE == 0 {
             self.serve(requester);
-            spins += 1;
-            if spins < SPINS && !cfg!(loom) {
-                spin_loop();
-            } else {
-                yield_now();
+            if !patience.stays_awake() {
+                self.0[requester].sleep_until_done(slot);
             }
         }
         slot.state.store(EMPTY, Ordering::Relaxed);
@@ -130,8 +164,8 @@ impl Mailboxes {
     #[cold]
     fn serve_posted(&self, worker: usize) {
         let mailbox = &self.0[worker];
-        for slot in &mailbox.slots {
-            if slot.state.load(Ordering::Acquire) != POSTED {
+        for (requester, slot) in mailbox.slots.iter().enumerate() {
+            if slot.state.load(Ordering::Acquire) & POSTED == 0 {
                 continue;
             }
             #[expect(unsafe_code, reason = "the job of a posted slot is there")]
@@ -148,24 +182,26 @@ impl Mailboxes {
                 std::mem::forget(running);
             }
             mailbox.posted.fetch_sub(1, Ordering::AcqRel);
-            slot.state.store(DONE, Ordering::Release);
+            if slot.state.swap(DONE, Ordering::AcqRel) & AWAITED != 0 {
+                self.0[requester].rouse();
+            }
         }
     }
 
     /// Records that a worker is about to sleep. Returns false if a job is posted.
     pub fn fall_asleep(&self, worker: usize) -> bool {
         let mailbox = &self.0[worker];
-        mailbox.asleep.store(true, Ordering::Relaxed);
+        mailbox.sleep.word().store(WAITS_FOR_EVENTS, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if mailbox.posted.load(Ordering::Acquire) == 0 {
             return true;
         }
-        mailbox.asleep.store(false, Ordering::Relaxed);
+        mailbox.sleep.word().store(AWAKE, Ordering::Relaxed);
         false
     }
 
     /// Records that a worker has woken.
     pub fn wake_up(&self, worker: usize) {
-        self.0[worker].asleep.store(false, Ordering::Relaxed);
+        self.0[worker].sleep.word().store(AWAKE, Ordering::Relaxed);
     }
 }

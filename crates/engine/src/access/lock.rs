@@ -1,12 +1,10 @@
 //! The lock of a partition's writers, for workers that share partitions. A worker holds it for one
 //! operation (its copy included), never across a system call. And a queue, for rare and long work.
 
-use micanite_memory::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+use micanite_memory::Patience;
+use micanite_memory::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Spins before the holder is assumed to be descheduled.
-const SPINS: u32 = 200;
-
-/// A spin lock that yields. It has a line of its own, so that spinning does not slow the holder.
+/// A spin lock that yields, then sleeps. It has a line of its own, so that spinning does not slow the holder.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Lock(AtomicU32);
@@ -26,10 +24,9 @@ impl Lock {
 
     #[inline]
     pub fn lock(&self) {
-        let mut spins = 0;
+        let mut patience = Patience::default();
         while !self.try_lock() {
-            spins += 1;
-            if spins < SPINS && !cfg!(loom) { spin_loop() } else { yield_now() }
+            patience.pause();
         }
     }
 
@@ -67,9 +64,10 @@ impl Queue {
     /// Waits for the lock; calls `idle` meanwhile.
     pub fn wait(&self, mut idle: impl FnMut()) -> Turn<'_> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut patience = Patience::of_yields();
         while self.served.load(Ordering::Acquire) != number {
             idle();
-            yield_now();
+            patience.pause();
         }
         Turn(self)
     }
@@ -101,7 +99,7 @@ mod tests {
                     order.lock().unwrap().push(number);
                 });
                 while queue.length() != number + 1 {
-                    yield_now();
+                    std::thread::yield_now();
                 }
             }
             drop(first);

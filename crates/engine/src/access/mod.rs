@@ -9,8 +9,9 @@
 pub(crate) mod delegate;
 pub(crate) mod lock;
 
+use micanite_memory::Patience;
 use micanite_memory::barrier::Barrier;
-use micanite_memory::sync::{AtomicU64, Ordering, spin_loop, yield_now};
+use micanite_memory::sync::{AtomicU64, Ordering};
 
 /// An access mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,15 +190,10 @@ impl Epochs {
         self.barrier.rare();
         for epoch in &self.epochs {
             let at = epoch.0.load(Ordering::Acquire);
-            let mut spins = 0;
+            let mut patience = Patience::default();
             while at & 1 == 1 && epoch.0.load(Ordering::Acquire) == at {
                 idle();
-                spins += 1;
-                if spins < 1000 && !cfg!(loom) {
-                    spin_loop();
-                } else {
-                    yield_now();
-                }
+                patience.pause();
             }
         }
     }

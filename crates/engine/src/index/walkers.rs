@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use micanite_memory::Patience;
+use micanite_memory::sync::AtomicU64;
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
-use micanite_memory::sync::{AtomicU64, yield_now};
 
 /// Flag beside the count of walks: the index shrinks.
 const SHRINKING: u64 = 1 << 63;
@@ -27,9 +28,9 @@ impl Walkers {
     /// Keeps the index from shrinking until the result is dropped. Waits while it shrinks, for one
     /// call of [`Walkers::without`], which waits for no other thread.
     pub fn enter(&self) -> Walking {
-        let mut before = self.0.fetch_add(1, Acquire);
+        let (mut before, mut patience) = (self.0.fetch_add(1, Acquire), Patience::of_yields());
         while before & SHRINKING != 0 {
-            yield_now();
+            patience.pause();
             before = self.0.load(Acquire);
         }
         Walking(Arc::clone(&self.0))

@@ -1,6 +1,6 @@
 //! set, add, replace, cas.
 
-use micanite_memory::sync::yield_now;
+use micanite_memory::Patience;
 
 use crate::index::bucket::Bucket;
 use crate::limits::BUSY_ROUNDS_MAX;
@@ -119,6 +119,7 @@ fn reserve_for_long(
     item: &mut NewItem<'_>,
     now_s: u32,
 ) -> Result<Reservation, Outcome> {
+    let mut patience = Patience::of_yields();
     for _ in 0..BUSY_ROUNDS_MAX {
         let writer = partition.writer(now_s);
         let found = writer.find_for(request, condition)?;
@@ -134,7 +135,7 @@ fn reserve_for_long(
             }
             Err(refusal) => return Err(refusal.into()),
         }
-        yield_now();
+        patience.pause();
     }
     Err(Outcome::OutOfMemory)
 }

@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use micanite_memory::sync::yield_now;
+use micanite_memory::Patience;
 
 use crate::cache::Cache;
 use crate::limits::{BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
@@ -87,10 +87,11 @@ fn meta_get<M: Mode, S: ReplySink>(
     {
         return had_room;
     }
+    let mut patience = Patience::of_yields();
     for _ in 0..BUSY_ROUNDS_MAX {
         match M::writer(hint.partition, now_s).meta_get(request, get, hint, sink) {
             ControlFlow::Break(had_room) => return had_room,
-            ControlFlow::Continue(()) => yield_now(),
+            ControlFlow::Continue(()) => patience.pause(),
         }
     }
     sink.finish(request.0, Outcome::OutOfMemory);
@@ -270,9 +271,10 @@ fn execute_other<M: Mode, S: ReplySink>(
 /// that item; that thread needs the lock to finish. Refuses the operation after a while.
 #[inline]
 fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
+    let mut patience = Patience::of_yields();
     for _ in 0..BUSY_ROUNDS_MAX {
         match execute() {
-            Outcome::Busy => yield_now(),
+            Outcome::Busy => patience.pause(),
             outcome => return outcome,
         }
     }

@@ -103,6 +103,36 @@ fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
     });
 }
 
+/// Covers the sleep of a worker that waits for an owner: the end of its job and a job for it end the sleep,
+/// which one without the fence and one without the flag in the slot would miss.
+#[test]
+fn loom_two_workers_that_wait_for_each_other_both_continue() {
+    model(|| {
+        let mailboxes = Arc::new(crate::access::delegate::Mailboxes::new(2));
+        let ended = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let work = |worker: usize| {
+            let (mailboxes, ended) = (Arc::clone(&mailboxes), Arc::clone(&ended));
+            move || {
+                let mut runs = 0;
+                mailboxes.delegate(
+                    (worker, 1 - worker),
+                    || runs += 1,
+                    || unreachable!("nobody waits for events"),
+                );
+                assert_eq!(runs, 1);
+                ended.fetch_add(1, loom::sync::atomic::Ordering::AcqRel);
+                while ended.load(loom::sync::atomic::Ordering::Acquire) < 2 {
+                    mailboxes.serve(worker);
+                    thread::yield_now();
+                }
+            }
+        };
+        let other = thread::spawn(work(1));
+        work(0)();
+        other.join().unwrap();
+    });
+}
+
 /// A cell that the holder of a queue's turn writes.
 struct Queued {
     queue: crate::access::lock::Queue,
