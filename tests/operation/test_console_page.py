@@ -160,7 +160,8 @@ def test_a_page_outlives_its_server(browser, start, tmp_path):
     server.process.send_signal(signal.SIGSTOP)
     try:
         wait_for(page, "return document.body.classList.contains('stale')", "the page to turn grey")
-        wait_for(page, "return /no answer for ([6-9]|[1-9][0-9]+) s/.test(document.title)", "the age in the title")
+        aged = "return /no answer for ([6-9]|[1-9][0-9]+) s/.test(document.title)"
+        wait_for(page, aged, "the age in the title")
         assert "no answer" in page.value("return document.getElementById('condition').textContent")
         for what in (report.TOO_FAINT, report.TOO_WIDE, CLIPPED):
             assert page.value(what) == []
