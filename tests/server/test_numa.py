@@ -216,12 +216,20 @@ def test_workers_on_a_node_without_memory_have_no_node(two_nodes):
     check()
 
 
-def test_off_and_unpinned_workers_bind_nothing(two_nodes):
+def test_workers_that_are_not_pinned_keep_to_their_node(two_nodes):
+    """So their partitions are in its memory, too."""
+    for options in (("--pin", "off"), ("-t", "3")):
+        server = two_nodes("-m", "64", "--access", "erew", *options)
+        assert ", not pinned" in server.stderr() and OFF not in server.stderr()
+        check = fill(server)
+        assert [wanted for wanted, _, _ in server.partitions()][:2] == ["0", "1"]
+        check()
+
+
+def test_off_binds_nothing(two_nodes):
     off = two_nodes("-m", "64", "--numa", "off")
     assert OFF in off.stderr() and "because --numa off" in off.stderr()
     assert off.ctl("numa").stdout == "memory is not bound to NUMA nodes: --numa off\n"
-    many = two_nodes("-t", "3", "-m", "64")
-    assert "workers are not pinned" in many.stderr()
 
 
 def test_the_real_kernel_binds_to_its_node(two_nodes):

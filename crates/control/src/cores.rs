@@ -53,18 +53,16 @@ fn core_of(cpu: usize) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())
 }
 
-/// The CPU of each of so many workers: none where there are more workers than CPUs, which are
-/// left to the scheduler.
-pub fn of_workers(workers: usize) -> Vec<usize> {
-    let mut cpus = allowed();
-    cpus.truncate(if workers <= cpus.len() { workers } else { 0 });
-    cpus
-}
-
 /// Keeps the calling thread on a CPU. Returns whether the kernel agreed.
 pub fn pin(cpu: usize) -> bool {
+    bind(&[cpu])
+}
+
+/// Keeps the calling thread on some CPUs. Returns whether the kernel agreed.
+pub fn bind(cpus: &[usize]) -> bool {
     let mut set = CpuSet::new();
-    set.set(cpu).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
+    let is_set = cpus.iter().all(|cpu| set.set(*cpu).is_ok());
+    is_set && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
 }
 
 #[cfg(test)]

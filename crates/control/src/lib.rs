@@ -20,6 +20,7 @@ pub mod cores;
 pub mod nodes;
 mod numa;
 pub mod paths;
+mod pin;
 mod record;
 mod request;
 pub mod size;
@@ -29,5 +30,6 @@ mod tests;
 
 pub use balance::Balance;
 pub use numa::Numa;
+pub use pin::{Pin, Placement};
 pub use record::{FileBytes, Fraction, RecordOptions};
 pub use request::{Format, Request};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use micanite_control::size;
+use micanite_control::{Pin, size};
 use micanite_engine::{Eviction, Semantics};
 
 use super::settings::{ControlSocket, Listen, Settings};
@@ -59,6 +59,10 @@ pub(super) fn log_format(option: &Value) -> Result<LogFormat, UsageError> {
         "json" => LogFormat::Json,
         _ => LogFormat::Text,
     })
+}
+
+pub(super) fn pin(option: &Value) -> Result<Pin, UsageError> {
+    option.text().unwrap_or_default().parse().map_err(|what: String| option.wrong(what))
 }
 
 /// Returns the level of the log, 0 to 3.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use micanite_control::size::exact;
-use micanite_control::{Balance, Numa};
+use micanite_control::{Balance, Numa, Pin, Placement};
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
@@ -138,6 +138,10 @@ pub struct Settings {
     pub namespace_delimiter: u8,
     /// Balancing of loads at the start.
     pub balance: Balance,
+    /// The choice of CPUs for the workers.
+    pub pin: Pin,
+    /// The CPUs of the workers, as the start has found them.
+    pub placement: Placement,
     /// The NUMA nodes that the memory of partitions comes from.
     pub numa: Numa,
     /// The nodes of the machine, as the start has found them.
@@ -225,6 +229,8 @@ impl Settings {
             eviction: checks::eviction(&options.eviction, semantics)?,
             namespace_delimiter: checks::namespace_delimiter(&options.namespace_delimiter)?,
             balance: options.balance.parse()?,
+            pin: checks::pin(&options.pin)?,
+            placement: Placement::default(),
             numa: options.numa.parse()?,
             nodes: Found::default(),
             image: checks::path_or_none(&options.image)?,

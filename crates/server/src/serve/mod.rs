@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use micanite_control::cores;
+use micanite_control::nodes::Nodes;
+use micanite_control::{Placement, cores};
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, Maps};
 use micanite_net::{Listener, Stream};
 use micanite_workload::recording::End;
@@ -85,9 +86,17 @@ pub fn serve(arguments: Arguments) -> ExitCode {
     }
 }
 
+/// Chooses the CPUs of the workers. Flow rules of a NIC bring datagrams of the native protocol to theirs.
+fn placement(settings: &Settings) -> Result<Placement, UsageError> {
+    let (machine, steered) = ((&cores::allowed()[..], &Nodes::here()), settings.native.is_some());
+    let placed = Placement::of(&settings.pin, settings.threads, steered, machine);
+    placed.map_err(|what| settings.options().pin.wrong(what))
+}
+
 fn run(arguments: Arguments) -> Result<(), Failure> {
     let print_config = arguments.print_config;
     let mut settings = Settings::of(&arguments.options()?, cores::physical())?;
+    settings.placement = placement(&settings)?;
     if print_config {
         return print(&settings);
     }
@@ -100,7 +109,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings, inheritance.map_count());
-    settings.nodes = Found::here(settings.numa, settings.threads);
+    settings.nodes = Found::here(settings.numa, settings.placement.homes());
     let mut opened = Opened::new(&mut settings, &mut inheritance)?;
     let memory = opened.memory(&settings, &mut inheritance)?;
     let image = OpenImage(Arc::clone(&memory.cache));
@@ -138,7 +147,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         }
     };
     admin.set_running(Executor { server: Arc::clone(&server), clock, worker: threads.links[0].clone() });
-    report::print(&server, &acceptor, &threads.cpus, helpers.control.as_ref(), admin.address());
+    report::print(&server, &acceptor, helpers.control.as_ref(), admin.address());
     inheritance.finish(&server);
     acceptor.run(&threads);
     helpers.end();

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use micanite_control::cores;
 use micanite_control::nodes::Nodes;
 use micanite_engine::Cache;
 use micanite_net::Listener;
@@ -125,7 +124,7 @@ fn native(
     let Some(native) = &settings.native else {
         return Ok(None);
     };
-    let (cpus, nodes) = (cores::of_workers(settings.threads), Nodes::here());
+    let (cpus, nodes) = (settings.placement.homes(), Nodes::here());
     let port = |worker: usize| match sockets.and_then(|sockets| sockets[worker].first()) {
         Some(socket) => socket.local_addr().map_or(0, |address| address.port()),
         None => native.port as u16 + worker as u16,

@@ -127,7 +127,7 @@ fn named(settings: &Settings) -> &[PortSettings] {
 
 /// Says what has to be done for each UDP port to come to the queue of its worker, where it is not the
 /// port's own business and not done by itself.
-pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
+pub(super) fn warn(native: &NativeShared, settings: &Settings) {
     let base = settings.native.as_ref().map_or(0, |native| native.port as usize);
     for (port, PortSettings { name, workers, .. }) in native.ports.iter().zip(named(settings)) {
         let PortName::Xdp { interface } = name else {
@@ -148,7 +148,7 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
         // An interface without a device is made of software (veth) and has no flow rules.
         if queues > 1 && folder.join("device").exists() {
             let (first, count) = (base + workers.start, workers.len());
-            let cpus = cpus.get(workers.clone()).unwrap_or_default();
+            let cpus = settings.placement.pinned().get(workers.clone()).unwrap_or_default();
             let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
             let cpus = match cpus.is_empty() {
                 true => String::new(),

@@ -131,14 +131,13 @@ pub(super) fn bytes_max(settings: &Settings) -> usize {
 pub(super) fn print(
     server: &Server,
     acceptor: &Acceptor,
-    cpus: &[usize],
     control: Option<&ControlThread>,
     admin: Option<(SocketAddr, bool)>,
 ) {
     start!(INFO, "version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     for (name, text) in [
         ("listening", addresses(server, acceptor)),
-        ("workers", workers(&server.settings, cpus)),
+        ("workers", workers(&server.settings)),
         ("memory", memory(server)),
         ("values", values(&server.settings)),
         ("beside", beside(&server.settings)),
@@ -188,7 +187,7 @@ pub(super) fn print(
     local::warn(&server.settings);
     fabric::warn(&server.settings);
     if let Some(native) = native {
-        ports::warn(native, &server.settings, cpus);
+        ports::warn(native, &server.settings);
     }
     warnings::of_workers(server);
     start!(INFO, "ready");
@@ -235,8 +234,8 @@ fn addresses(server: &Server, acceptor: &Acceptor) -> String {
     words.join(", ")
 }
 
-fn workers(settings: &Settings, cpus: &[usize]) -> String {
-    let mut text = format!("{}", settings.threads);
+fn workers(settings: &Settings) -> String {
+    let (mut text, cpus) = (format!("{}", settings.threads), settings.placement.pinned());
     if cpus.is_empty() {
         text.push_str(", not pinned");
     } else {

@@ -26,8 +26,6 @@ const PAGES_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct Threads {
     /// Channel to each worker.
     pub links: Vec<Sender<Post>>,
-    /// The CPU of each worker; empty when they are not pinned.
-    pub cpus: Vec<usize>,
     workers: Vec<JoinHandle<()>>,
     pages: Option<JoinHandle<()>>,
 }
@@ -40,12 +38,7 @@ impl Threads {
         (sockets, queues): (Option<Sockets>, Queues),
         others: (Option<UdpSockets>, Vec<FabricPort>),
     ) -> io::Result<Self> {
-        let mut threads = Self {
-            links: Vec::new(),
-            cpus: cores::of_workers(server.settings.threads),
-            workers: Vec::new(),
-            pages: None,
-        };
+        let mut threads = Self { links: Vec::new(), workers: Vec::new(), pages: None };
         match threads.start_all(server, clock, (sockets, queues), others) {
             Ok(()) => Ok(threads),
             Err(error) => {
@@ -83,9 +76,8 @@ impl Threads {
                 udp: udp_ports.next(),
                 fabric: fabrics.next(),
             };
-            let cpu = self.cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
-            let worker = thread.spawn(move || work(start, poller, cpu))?;
+            let worker = thread.spawn(move || work(start, poller))?;
             self.workers.push(worker);
         }
         let pages = server.settings.image.is_some().then(|| {
@@ -177,14 +169,14 @@ impl Start {
 }
 
 /// Runs a worker from its start to its end. Chooses between io_uring and epoll, once.
-fn work(start: Start, poller: Poller, cpu: Option<usize>) {
-    let number = start.this.0;
-    if let Some(cpu) = cpu
-        && !cores::pin(cpu)
+fn work(start: Start, poller: Poller) {
+    let (number, settings) = (start.this.0, &start.this.1.settings);
+    if let Some(cpus) = settings.placement.kept(number)
+        && !cores::bind(cpus)
     {
-        warn!("worker {number} could not be pinned to CPU {cpu}");
+        warn!("worker {number} could not be kept on the CPUs {cpus:?}");
     }
-    let ended = match start.this.1.settings.io.is_uring().then(Uring::new) {
+    let ended = match settings.io.is_uring().then(Uring::new) {
         Some(Ok(uring)) => start.serve(uring),
         Some(Err(error)) => {
             warn!("worker {number} serves by epoll, there is no further io_uring: {error}");

@@ -140,6 +140,9 @@ options! {
         /// Access to a partition, with several workers: erew (its owner reads and writes), crew (all read,
         /// the owner writes), crcw (all read and write)
         access = of(Kind::Choice(&["erew", "crew", "crcw"]), "MODE").default("crcw");
+        /// CPUs of the workers: one each (on), those that the kernel chooses (off), a list such as 0-3,8 for
+        /// the workers in turn; auto is on with --native, --bypass and several NUMA nodes, else off
+        pin = of(Kind::Text, "WHEN").default("auto");
         /// Let partitions change mode and owner by measured load: auto, off
         balance = of(Kind::Choice(&["auto", "off"]), "WHEN").default("off");
         /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use micanite_control::Numa;
 use micanite_control::nodes::Nodes;
-use micanite_control::{Numa, cores};
 use micanite_engine::WorkerNodes;
 use micanite_memory::numa::{NodeSet, nodes_allowed, policy_of_thread};
 
@@ -21,10 +21,9 @@ pub enum Found {
 }
 
 impl Found {
-    /// Looks at this machine. On one node it makes no system call beyond reading a file.
-    pub fn here(choice: Numa, threads: usize) -> Self {
-        let cpus = cores::of_workers(threads);
-        Self::of(choice, &Nodes::here(), &cpus, policy_of_thread, nodes_allowed)
+    /// Looks at this machine, for workers at these CPUs. On one node it makes no system call beyond reading a file.
+    pub fn here(choice: Numa, cpus: &[usize]) -> Self {
+        Self::of(choice, &Nodes::here(), cpus, policy_of_thread, nodes_allowed)
     }
 
     /// `policy` and `allowed` ask the kernel for the policy of this process and for its nodes.
@@ -84,10 +83,6 @@ fn workers(
 ) -> Result<WorkerNodes, NotBound> {
     if choice == Numa::Off {
         return Err("--numa off".to_owned().into());
-    }
-    if cpus.is_empty() {
-        let reason = "workers are not pinned, because there are more of them than CPUs (-t)";
-        return Err(reason.to_owned().into());
     }
     let refused = |error: io::Error| {
         let reason = super::refused("get_mempolicy", &error);

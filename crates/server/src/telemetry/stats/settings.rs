@@ -55,6 +55,7 @@ pub fn settings(server: &Server, output: &mut Output<'_>) {
     lines.stat("eviction", if evicts { settings.eviction.name() } else { "none" });
     lines.stat("access", settings.access.name());
     lines.stat("balance", server.balance.get().name());
+    lines.stat("pin", if settings.placement.pinned().is_empty() { "off" } else { "on" });
     lines.stat("numa", settings.numa.name());
     lines.stat("namespace_delimiter", char::from(settings.namespace_delimiter));
     lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
