@@ -1,7 +1,9 @@
 //! `SimpleCache`: many threads, limits, lifetimes, evictions, memory.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -183,6 +185,41 @@ fn a_callback_that_stores_ends() {
 }
 
 const CHILD: &str = "MICANITE_MEMORY_CHILD";
+
+/// A key whose conversion panics, or uses the cache.
+struct Odd<'a>(Option<&'a SimpleCache>);
+
+impl AsRef<[u8]> for Odd<'_> {
+    fn as_ref(&self) -> &[u8] {
+        let cache = self.0.expect("a key without bytes");
+        cache.set("by a key", "value").unwrap();
+        b"odd"
+    }
+}
+
+/// Proves that a panic of a key, of a value or of the callback leaves the cache as it was, and that a key may
+/// use the cache: with one handle, a lock that is held or poisoned would end every later call.
+#[test]
+fn a_handle_survives_a_panic_of_its_caller() {
+    let config =
+        Config { memory_bytes: MEMORY_BYTES, value_bytes_max: 1 << 17, workers: 1, ..Config::default() };
+    let panics = AtomicBool::new(true);
+    let cache = SimpleCache::with_config(&config).unwrap();
+    let cache = cache.on_eviction(move |_| assert!(!panics.swap(false, Ordering::Relaxed), "the callback"));
+    let panicked = |call: &dyn Fn()| std::panic::catch_unwind(AssertUnwindSafe(call)).is_err();
+    assert!(panicked(&|| drop(cache.get(Odd(None)))));
+    assert!(panicked(&|| drop(cache.get_many(&[Odd(None)]))));
+    assert!(panicked(&|| cache.set(Odd(None), "value").unwrap()));
+    assert!(panicked(&|| cache.set("key", Odd(None)).unwrap()));
+    assert!(panicked(&|| drop(cache.remove(Odd(None)))));
+    assert!(panicked(&|| for number in 0..100_000 {
+        cache.set(format!("key {number}"), [0; 1000]).unwrap();
+    }));
+    cache.set(Odd(Some(&cache)), "odd").unwrap();
+    assert_eq!(cache.get(Odd(Some(&cache))), Some(b"odd".to_vec()));
+    assert_eq!(cache.get_many(&[Odd(Some(&cache))]), [Some(b"odd".to_vec())]);
+    assert_eq!(cache.get("by a key"), Some(b"value".to_vec()));
+}
 
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();

@@ -208,7 +208,7 @@ impl SimpleCache {
 
     /// Returns a copy of the value of a key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
-        let mut value = [None];
+        let (key, mut value) = (key.as_ref(), [None]);
         self.run(|worker, now_s| look_up(worker, now_s, &[key], &mut value));
         let [value] = value;
         value
@@ -221,7 +221,8 @@ impl SimpleCache {
         values.resize_with(keys.len(), || None);
         let batches = keys.chunks(BATCH_REQUESTS_MAX).zip(values.chunks_mut(BATCH_REQUESTS_MAX));
         for (keys, values) in batches {
-            self.run(|worker, now_s| look_up(worker, now_s, keys, values));
+            let keys: ArrayVec<_, BATCH_REQUESTS_MAX> = keys.iter().map(AsRef::as_ref).collect();
+            self.run(|worker, now_s| look_up(worker, now_s, &keys, values));
         }
         values
     }
@@ -287,7 +288,8 @@ impl SimpleCache {
         Err(SetError::OutOfMemory)
     }
 
-    /// Runs `work` with a worker, and what is due after it.
+    /// Runs `work` with a worker, and what is due after it. No code of the caller runs in `work`: it could
+    /// use the cache, or panic while the worker is locked.
     fn run<R>(&self, work: impl FnOnce(&mut Worker, u32) -> R) -> R {
         let now = self.clock.now();
         let result = work(&mut self.worker(), second(now));
@@ -354,10 +356,10 @@ impl ReplySink for Values<'_> {
 }
 
 /// Looks up the keys of a batch. Those that cannot be keys have no value.
-fn look_up<K: AsRef<[u8]>>(worker: &mut Worker, now_s: u32, keys: &[K], values: &mut [Option<Vec<u8>>]) {
+fn look_up(worker: &mut Worker, now_s: u32, keys: &[&[u8]], values: &mut [Option<Vec<u8>>]) {
     let mut places = ArrayVec::<usize, BATCH_REQUESTS_MAX>::new();
     let mut requests = ArrayVec::<Request<'_>, BATCH_REQUESTS_MAX>::new();
-    for (place, key) in keys.iter().map(AsRef::as_ref).enumerate().filter(|(_, key)| is_key(key)) {
+    for (place, &key) in keys.iter().enumerate().filter(|(_, key)| is_key(key)) {
         places.push(place);
         let operation = Operation::Get { cas: false };
         requests.push(Request { hash: worker.cache().hash(key), key, operation });
