@@ -67,9 +67,6 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// Does nothing.
-    pub fn populate_for_loads(&self) {}
-
     /// Returns the number of words.
     #[inline]
     pub fn words(&self) -> usize {

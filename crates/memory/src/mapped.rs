@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -98,7 +99,7 @@ impl Region {
     /// pages.
     ///
     /// # Errors
-    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
+    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter, or in memory and may be cut.
     pub fn descriptor(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
         let descriptor = descriptor.as_fd();
         check_length(descriptor, bytes)?;
@@ -109,7 +110,7 @@ impl Region {
     /// ends this process. Another process writes the memory.
     ///
     /// # Errors
-    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
+    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter, or in memory and may be cut.
     pub fn foreign(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
         let descriptor = descriptor.as_fd();
         check_length(descriptor, bytes)?;
@@ -132,14 +133,6 @@ impl Region {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-
-    /// Makes the pages of memory that another process has populated present in this one.
-    pub fn populate_for_loads(&self) {
-        let base = self.base.as_ptr().cast();
-        // SAFETY: the range is mapped by this region; the advice changes no contents.
-        // An error leaves the pages to be faulted in one by one.
-        unsafe { libc::madvise(base, self.bytes(), libc::MADV_POPULATE_READ) };
     }
 
     fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
@@ -342,8 +335,13 @@ impl Region {
 }
 
 /// Checks that a descriptor can be mapped so far.
+/// Refuses what ends before `bytes`, or could do so later: a load behind the end would end this process. A
+/// file with a name, such as one of an image, is trusted to keep its length.
 fn check_length(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
+    if metadata.nlink() == 0 && crate::readable::may_be_cut(descriptor) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory may be cut: it has no seal"));
+    }
     // Only files have a length. The kernel checks that of everything else.
     let is_short = metadata.is_file() && metadata.len() < bytes as u64;
     if !bytes.is_multiple_of(PAGE_BYTES) || is_short {

@@ -6,7 +6,7 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -81,6 +81,12 @@ fn make(bytes: usize, flags: MFdFlags) -> io::Result<File> {
     Ok(file)
 }
 
+/// Returns whether a file in memory may become shorter. Files of other kinds have no seals.
+pub(crate) fn may_be_cut(descriptor: BorrowedFd<'_>) -> bool {
+    let seals = fcntl(descriptor, FcntlArg::F_GET_SEALS);
+    seals.is_ok_and(|seals| !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK))
+}
+
 fn seal(file: &File, seals: SealFlag) -> io::Result<()> {
     fcntl(file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(())
@@ -120,7 +126,6 @@ mod tests {
         let blocks = File::from(readers.try_clone().unwrap()).metadata().unwrap().blocks();
         assert!(blocks * 512 >= BYTES as u64 || region.pages() == Pages::Hugetlb, "{blocks} blocks");
         let reader = Region::foreign(&readers, BYTES).unwrap();
-        reader.populate_for_loads();
         region.word(5).store(77, Relaxed);
         region.word(BYTES / 8 - 1).store(78, Relaxed);
         assert_eq!(reader.word(5).load(Relaxed), 77);
@@ -150,6 +155,18 @@ mod tests {
         assert_eq!(region.word(0).load(Relaxed), 7);
         region.word(0).store(8, Relaxed);
         assert_eq!(reader.word(0).load(Relaxed), 8);
+    }
+
+    /// A file in memory that anybody may cut is refused, for loads and for stores.
+    #[test]
+    fn memory_that_may_be_cut_is_not_mapped() {
+        let file = make(PAGE_BYTES, MFdFlags::empty()).unwrap();
+        assert!(
+            Region::foreign(&file, PAGE_BYTES).is_err() && Region::descriptor(&file, PAGE_BYTES).is_err()
+        );
+        seal(&file, SealFlag::F_SEAL_SHRINK).unwrap();
+        assert!(Region::foreign(&file, PAGE_BYTES).is_ok() && Region::descriptor(&file, PAGE_BYTES).is_ok());
+        assert!(Region::foreign(&file, 2 * PAGE_BYTES).is_err());
     }
 
     /// Both sides of a ring write it, and neither takes its memory away from the other.

@@ -58,7 +58,6 @@ pub(crate) fn open(
         let of = layout.partition(&config, Secret::KNOWN, number);
         let of = with_own(of, &header).map_err(|what| unusable(Unusable::Damaged(what)))?;
         let region = Region::foreign(file, layout.partition_bytes).map_err(cannot)?;
-        region.populate_for_loads();
         let mut partition = Partition::of(region, of);
         // Requests are noted elsewhere.
         partition.samples = Samples::new(0);
