@@ -37,13 +37,14 @@ def python(tmp_path_factory):
 @pytest.fixture
 def script(python, start, tmp_path):
     """Runs a program beside a server that it reads, and returns what it prints, as JSON."""
-    server = start("-m", 64, "-t", 2, "--local", tmp_path / "local")
+    server = start("-m", 64, "-t", 2, "--local", tmp_path / "local", "--native", -1)
+    native = f"127.0.0.1:{server.stats('native')['native_port']}"
     url = f"local://{tmp_path / 'local'}"
 
     def run(text):
-        head = "import json, micanite, os, signal, sys, threading, time\nurl = sys.argv[1]\n"
-        text = head + textwrap.dedent(text)
-        words = [python, "-c", text, url, str(server.pid)]
+        head = "import json, micanite, os, signal, sys, threading, time\n"
+        text = head + "url, native = sys.argv[1], sys.argv[3]\n" + textwrap.dedent(text)
+        words = [python, "-c", text, url, str(server.pid), native]
         ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment())
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
@@ -92,27 +93,93 @@ def test_errors_say_what_is_wrong(script):
     assert all(word in text for word, (_, text) in zip(words, found, strict=True)), found
 
 
-def test_children_of_a_fork_attach_anew(script):
+def test_children_of_a_fork_connect_anew(script):
     """As the workers of a web server do that forks after it has loaded the application."""
+    found = script("""
+        def works(cache, number):
+            right = 0
+            for round in range(100):
+                cache.incr("sum")
+                right += cache.get(f"key {number}") == f"value {number}".encode()
+            return right == 100
+        said = []
+        for name in [url, native]:
+            cache = micanite.connect(name)
+            cache.set("sum", "0")
+            for number in range(5):
+                cache.set(f"key {number}", f"value {number}")
+            pids = []
+            for number in range(4):
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0 if works(cache, number) and cache.counters().get("attached", 1) == 1 else 1)
+                pids.append(pid)
+            own = works(cache, 4)
+            codes = [os.waitpid(pid, 0)[1] for pid in pids]
+            said.append([own, codes, cache.get("sum").decode(), cache.counters().get("attached", 1)])
+        print(json.dumps(said))
+    """)
+    assert found == [[True, [0] * 4, "500", 1]] * 2
+
+
+def test_a_fork_while_another_thread_is_inside_a_call_does_not_hang_the_child(script):
+    found = script("""
+        said = []
+        for name in [url, native]:
+            cache = micanite.connect(name)
+            cache.set("key", "value")
+            os.kill(int(sys.argv[2]), signal.SIGSTOP)
+            begun = threading.Event()
+            def write():
+                begun.set()
+                try:
+                    cache.set("other", "value")
+                except micanite.MicaniteError:
+                    pass
+            thread = threading.Thread(target=write)
+            thread.start()
+            begun.wait()
+            time.sleep(0.1)  # Nothing tells that the thread is inside the call.
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)
+                while True:
+                    try:
+                        os._exit(0 if cache.get("key") == b"value" else 1)
+                    except micanite.MicaniteError:
+                        time.sleep(0.01)
+            os.kill(int(sys.argv[2]), signal.SIGCONT)
+            said.append(os.waitpid(pid, 0)[1])
+            thread.join()
+        print(json.dumps(said))
+    """)
+    assert found == [0, 0]
+
+
+def test_a_get_from_memory_waits_for_no_other_call(script):
     found = script("""
         cache = micanite.connect(url)
         cache.set("key", "value")
-        pids = []
-        for number in range(4):
-            pid = os.fork()
-            if pid == 0:
-                ok = cache.get("key") == b"value"
-                cache.set(f"child {number}", str(number))
-                ok = ok and cache.get(f"child {number}") == str(number).encode()
-                ok = ok and cache.counters()["attached"] == 2
-                os._exit(0 if ok else 1)
-            pids.append(pid)
-        codes = [os.waitpid(pid, 0)[1] for pid in pids]
-        names = [f"child {number}" for number in range(4)]
-        values = cache.get_many(names)
-        print(json.dumps([codes, [values[name].decode() for name in names], cache.counters()["attached"]]))
+        os.kill(int(sys.argv[2]), signal.SIGSTOP)
+        ended = threading.Event()
+        def write():
+            try:
+                cache.set("other", "value")
+            except micanite.MicaniteError:
+                pass
+            ended.set()
+        thread = threading.Thread(target=write)
+        thread.start()
+        # As long as the write is on its way, and after it has timed out.
+        during = after = 0
+        while not ended.is_set() or after < 100:
+            assert cache.get("key") == b"value" and cache.get("none") is None
+            assert cache.get_many(["key", "none"]) == {"key": b"value"}
+            during, after = during + (not ended.is_set()), after + ended.is_set()
+        os.kill(int(sys.argv[2]), signal.SIGCONT)
+        print(json.dumps([during > 10, cache.counters()["asked"]]))
     """)
-    assert found == [[0] * 4, ["0", "1", "2", "3"], 1]
+    assert found == [True, 0]
 
 
 def test_threads_share_a_client(script):

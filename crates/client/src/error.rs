@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use crate::fabric::FabricUrl;
 use crate::local::LocalUrl;
 
 /// The error of a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Error {
     /// The `host:port` is malformed or has no address.
     Address {
@@ -40,6 +41,8 @@ pub enum Error {
     /// The value needs the memcached text protocol because of its length, and that does not allow
     /// some byte of this key.
     KeyNotText,
+    /// The expiry ends after the second 2^32-1 of Unix time.
+    ExpiryTooFar,
     /// The value exceeds the server's limit.
     TooLarge {
         /// The limit, if the server told it.
@@ -92,8 +95,10 @@ pub enum Error {
         /// URL of the server, without the login.
         server: String,
     },
+    /// This process is a child of the one that connected, and cannot connect anew by itself.
+    Forked,
     /// The operating system returned an error.
-    Io(io::Error),
+    Io(Arc<io::Error>),
 }
 
 impl fmt::Display for Error {
@@ -137,6 +142,12 @@ impl fmt::Display for Error {
                 "a value that does not fit a datagram uses the memcached text protocol, \
                  which allows no spaces and control characters in keys"
             ),
+            Self::ExpiryTooFar => {
+                write!(
+                    out,
+                    "the expiry ends after 2106 (Unix time 2^32-1): 0 is for values that never expire"
+                )
+            }
             Self::TooLarge { limit_bytes: Some(limit) } => {
                 write!(out, "the value exceeds the server's limit of {limit} bytes")
             }
@@ -165,6 +176,10 @@ impl fmt::Display for Error {
                 "{server} has as many clients as it may have: raise --fabric-clients or --local-clients, or \
                  try again when others have gone"
             ),
+            Self::Forked => write!(
+                out,
+                "this process is a child of the one that connected: connect in the child, after the fork"
+            ),
             Self::Io(error) => write!(out, "{error}"),
         }
     }
@@ -173,7 +188,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io(error) => Some(error),
+            Self::Io(error) => Some(&**error),
             _ => None,
         }
     }
@@ -181,6 +196,6 @@ impl std::error::Error for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        Self::Io(Arc::new(error))
     }
 }

@@ -4,6 +4,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`Client`] | blocking; values of any length |
+//! | [`SharedClient`] | the same, for threads |
 //! | `AsyncClient` | for tokio, behind the feature `async` |
 //! | [`Link`] | non-blocking: many operations in flight, submitted and completed in batches |
 //! | [`BypassPort`] | AF_XDP or DPDK instead of the kernel's sockets, for a [`Link`] or a [`Client`] |
@@ -33,7 +34,7 @@ mod random;
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncClient;
 pub use bypass::{BypassPort, PortCounters, PortOptions, PortQueue};
-pub use client::{Answer, Builder, CasOutcome, Client, Value};
+pub use client::{Answer, Builder, CasOutcome, Client, SharedClient, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError, batch_that_pays, delay_of_batch_ns};
 pub use error::Error;

@@ -2,6 +2,10 @@
 
 pub use micanite_wire::native::Opcode;
 use micanite_wire::native::Status;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Largest expiry that memcached takes for seconds from now. A larger one is a date.
+const RELATIVE_EXPIRY_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 /// One operation on one key. Build it with the constructors, change it with the `with_` methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +18,7 @@ pub struct Operation<'a> {
     pub value: &'a [u8],
     /// Flags to store with the value.
     pub flags: u32,
-    /// Seconds from now until the item expires; 0 = never.
+    /// Seconds from now until the item expires, not after second 2^32-1 of Unix time; 0 = never.
     pub expiry_s: u32,
     /// Amount of increment and decrement, or the CAS value of cas.
     pub argument: u64,
@@ -116,6 +120,27 @@ impl<'a> Operation<'a> {
         self.expiry_s = expiry_s;
         self
     }
+
+    /// Returns whether the expiry is a time that servers can tell.
+    #[inline]
+    pub(crate) fn expires_in_time(&self) -> bool {
+        !self.opcode.has_expiry() || memcached_expiry(self.expiry_s) <= u64::from(u32::MAX)
+    }
+
+    /// Returns whether executing it twice is the same to the caller as executing it once.
+    pub(crate) fn may_repeat(&self) -> bool {
+        matches!(self.opcode, Opcode::Get | Opcode::GetAndTouch | Opcode::Noop)
+    }
+}
+
+/// Converts an expiry in seconds from now to memcached's form.
+#[inline]
+pub(crate) fn memcached_expiry(expiry_s: u32) -> u64 {
+    if expiry_s <= RELATIVE_EXPIRY_S_MAX {
+        return u64::from(expiry_s);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs()) + u64::from(expiry_s)
 }
 
 /// Result of an operation.

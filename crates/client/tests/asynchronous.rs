@@ -25,7 +25,7 @@ async fn many_tasks_share_a_client() -> Result<(), Error> {
                 let found = client.gets(key.as_bytes()).await?.unwrap_or_default();
                 assert_eq!((found.bytes, found.flags), (key.clone().into_bytes(), 3));
                 let unique = found.cas.unwrap_or_default();
-                let stored = client.cas(key.as_bytes(), b"new", unique).await?;
+                let stored = client.cas(key.as_bytes(), b"new", unique, (0, 0)).await?;
                 assert_eq!(stored, CasOutcome::Stored);
                 assert!(client.increment(b"sum", 1).await?.is_some());
                 assert!(client.delete(key.as_bytes()).await?);

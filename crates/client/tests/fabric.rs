@@ -2,15 +2,19 @@
 #![cfg(feature = "libfabric")]
 
 mod calls;
+mod children;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]
 mod counting;
 #[path = "../../fabric/tests/ports/mod.rs"]
 mod ports;
+#[path = "fabric/forks.rs"]
+mod forks;
 
 use std::time::{Duration, Instant};
 
 use common::Server;
+use forks::children_of_a_fork_lose_nothing;
 use micanite_client::{
     Builder, Client, Error, FabricLink, FabricOptions, FabricUrl, Opcode, Operation, Options, Outcome, Reads,
 };
@@ -37,6 +41,8 @@ macro_rules! over {
             all_clients_see_what_one_has_written
             many_at_once
             a_server_that_was_killed_is_found_again
+            children_of_a_fork_lose_nothing
+            expiries_are_seconds_from_now
         );)*
     };
 }
@@ -145,6 +151,13 @@ fn known_items_are_read_one_sided(provider: &str) -> Result<(), Error> {
         assert!(started.elapsed() < DEADLINE, "no push");
     }
     Ok(())
+}
+
+/// Proves that an expiry is the same time as over the other links.
+fn expiries_are_seconds_from_now(provider: &str) -> Result<(), Error> {
+    let server = Fabric::start(provider, "");
+    let mut client = server.connect(Reads::InnerCache)?;
+    calls::expiries_are_seconds_from_now(&mut client, |key| server.server.as_ref().unwrap().ttl_s(key))
 }
 
 /// Proves that one-sided gets do not call the allocator once their slots have buffers.

@@ -3,6 +3,7 @@
 #[path = "local/beside.rs"]
 mod beside;
 mod calls;
+mod children;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]
 mod counting;
@@ -10,6 +11,8 @@ mod counting;
 mod hostile;
 #[path = "local/life.rs"]
 mod life;
+#[path = "local/relay.rs"]
+mod relay;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -124,6 +127,32 @@ fn every_call_works_and_plain_gets_read_the_memory() -> Result<(), Error> {
         assert_eq!((counters.asked, counters.attached), (0, 1), "{options}");
         assert!(client.local_link().unwrap().reads_memory());
     }
+    Ok(())
+}
+
+/// An expiry is the same time as over the other links.
+#[test]
+fn expiries_are_seconds_from_now() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let ttl_s = |key: &[u8]| server.server.as_ref().unwrap().ttl_s(key);
+    calls::expiries_are_seconds_from_now(&mut server.client(), ttl_s)
+}
+
+/// Each key of many has its own result, in memory and where there is no server.
+#[test]
+fn a_bad_key_or_a_dead_server_takes_no_other_value_away() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let mut client = server.client();
+    client.set(b"key", b"value", 0, 0)?;
+    let names = [&b"key"[..], b"", b"none", &[b'k'; 251], b"key"];
+    let found = client.get_each(&names);
+    let value = |number: usize| found[number].as_ref().unwrap().as_ref().map(|value| &value.bytes[..]);
+    assert_eq!([value(0), value(2), value(4)], [Some(&b"value"[..]), None, Some(b"value")]);
+    assert!([1, 3].iter().all(|number: &usize| matches!(found[*number], Err(Error::BadKey))));
+    drop(server.server.take());
+    let lost = client.get_each(&names);
+    assert!([0, 2, 4].iter().all(|number: &usize| matches!(lost[*number], Err(Error::Unreachable { .. }))));
+    assert!([1, 3].iter().all(|number: &usize| lost[*number].is_err()));
     Ok(())
 }
 

@@ -24,6 +24,45 @@ fn every_call_works() -> Result<(), Error> {
 }
 
 #[test]
+fn expiries_are_seconds_from_now() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    calls::expiries_are_seconds_from_now(&mut Client::connect(&server.native)?, |key| server.ttl_s(key))
+}
+
+/// Each key has its own result, even if another one is bad or its server is dead.
+#[test]
+fn a_bad_key_or_a_dead_server_takes_no_other_value_away() -> Result<(), Error> {
+    let servers = [Server::start("-t 1"), Server::start("-t 1")];
+    let named = servers.iter().fold(Client::builder(), |list, server| list.server(&server.native));
+    let mut client = named.options(Options { deadline_ns: 3_000_000_000, ..Options::default() }).connect()?;
+    let keys: Vec<_> = (0..100).map(|number| format!("key {number}").into_bytes()).collect();
+    for key in &keys {
+        client.set(key, key, 0, 0)?;
+    }
+    let mut names: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    names.push(b"");
+    let [_living, dead] = servers;
+    let (name, mut dead) = (dead.native.clone(), Some(dead));
+    for is_dead in [false, true] {
+        let mut lost = 0;
+        for (key, found) in names.iter().zip(client.get_each(&names)) {
+            match found {
+                Ok(value) => assert_eq!(value.unwrap().bytes, *key),
+                Err(Error::BadKey) => assert!(key.is_empty()),
+                Err(Error::TimedOut { server } | Error::Unreachable { server }) => {
+                    assert_eq!((server, is_dead), (name.clone(), true));
+                    lost += 1;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(lost < 90 && (lost > 10) == is_dead, "{lost}");
+        drop(dead.take());
+    }
+    Ok(())
+}
+
+#[test]
 fn long_values_go_over_the_stream() -> Result<(), Error> {
     let server = Server::start("-t 2");
     let mut client = Client::connect(&server.native)?;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use micanite_memory::Region;
+use micanite_memory::{ForkMark, Region};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::address::FabricAddress;
@@ -27,9 +27,13 @@ use crate::transfer::{Action, EndpointOptions};
 const NO_DATA: i32 = nix::errno::Errno::ENODATA as i32;
 
 /// An open fabric and domain; the endpoint in it is open until [`Domain::shut`].
+///
+/// In the child of a fork it starts and ends nothing, because its connections are the parent's, and the
+/// threads of its provider are not in the child.
 #[derive(Debug)]
 pub(crate) struct Domain {
     fabric: NonNull<ShimFabric>,
+    process: ForkMark,
     /// Memory that peers could read. It lives until no endpoint can send from it.
     retired: Mutex<Vec<Arc<Region>>>,
 }
@@ -88,6 +92,7 @@ impl Domain {
     ) -> Result<Opened, Error> {
         let unavailable = |why: String| Error::Unavailable(format!("{address}: {why}"));
         load().map_err(unavailable)?;
+        let process = ForkMark::new().map_err(|error| unavailable(error.to_string()))?;
         let provider = address.provider;
         let name = text(provider.name).map_err(unavailable)?;
         let host = text(&address.host).map_err(unavailable)?;
@@ -138,7 +143,7 @@ impl Domain {
             return Err(unavailable(format!("cannot {step}: {why}")));
         };
         Ok(Opened {
-            domain: Self { fabric, retired: Mutex::new(Vec::new()) },
+            domain: Self { fabric, process, retired: Mutex::new(Vec::new()) },
             descriptor: (facts.descriptor >= 0).then_some(facts.descriptor),
             name: facts.name[..(facts.name_bytes as usize).min(NAME_BYTES_MAX)].to_vec(),
             server: (!listens).then_some(facts.server),
@@ -154,7 +159,7 @@ impl Domain {
     /// It is called once, by the owner of the endpoint, who calls no function of the endpoint afterwards.
     pub(crate) unsafe fn shut(&self) -> bool {
         // SAFETY: the fabric is open until self is dropped.
-        unsafe { micanite_fabric_shut(self.fabric.as_ptr()) == 0 }
+        self.process.is_of_this_process() && unsafe { micanite_fabric_shut(self.fabric.as_ptr()) == 0 }
     }
 
     /// Registers memory, for the transfers of this endpoint or for reads by others.
@@ -168,6 +173,9 @@ impl Domain {
         bytes: usize,
         is_remote: bool,
     ) -> Result<Registration, Error> {
+        if !self.process.is_of_this_process() {
+            return Err(Error::PeerGone);
+        }
         // If the provider leaves the choice of the key to us, nobody can guess it.
         let key = getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))?;
         let mut shim = ShimRegistration { memory: std::ptr::null_mut(), key: 0, base: 0 };
@@ -190,8 +198,10 @@ impl Domain {
 
     /// Ends a registration of this domain; returns false if libfabric keeps it.
     pub(crate) fn unregister(&self, registration: &Registration) -> bool {
-        // SAFETY: registrations are ended once, by the drop of what has them, before the domain is closed.
-        unsafe { micanite_fabric_unregister(registration.memory.as_ptr()) == 0 }
+        self.process.is_of_this_process()
+            // SAFETY: registrations are ended once, by the drop of what has them, before the domain is
+            // closed.
+            && unsafe { micanite_fabric_unregister(registration.memory.as_ptr()) == 0 }
     }
 
     /// Keeps memory until no endpoint can send from it.
@@ -246,6 +256,9 @@ impl Domain {
     /// memory of this domain that is neither accessed nor freed until the slot's transfer has finished or the
     /// endpoint is shut. The peer was inserted. Only the owner of the endpoint calls this, before it is shut.
     pub(crate) unsafe fn start(&self, slot: u32, place: Place<'_>, action: Action) -> Result<(), Error> {
+        if !self.process.is_of_this_process() {
+            return Err(Error::PeerGone);
+        }
         let (fabric, memory) = (self.fabric.as_ptr(), place.registration.memory.as_ptr());
         let (start, bytes) = (place.start.cast(), place.bytes);
         let result = match action {
@@ -292,6 +305,9 @@ impl Domain {
         finished: &mut [Finished; BATCH],
         count_max: usize,
     ) -> Result<usize, Error> {
+        if !self.process.is_of_this_process() {
+            return Err(Error::PeerGone);
+        }
         let room = count_max.min(BATCH) as u32;
         // SAFETY: there is room for as many; the endpoint is open.
         let count = unsafe { micanite_fabric_poll(self.fabric.as_ptr(), finished.as_mut_ptr(), room) };
@@ -310,9 +326,11 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the endpoint is shut, because it has a reference to self until then, and all registrations
-        // have ended for the same reason.
-        unsafe { micanite_fabric_close(self.fabric.as_ptr()) };
+        if self.process.is_of_this_process() {
+            // SAFETY: the endpoint is shut, because it has a reference to self until then, and all
+            // registrations have ended for the same reason.
+            unsafe { micanite_fabric_close(self.fabric.as_ptr()) };
+        }
     }
 }
 

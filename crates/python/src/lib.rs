@@ -4,9 +4,9 @@
 //! The interpreter goes on with other threads while a server is asked. A get that the memory of a server on
 //! the same host answers takes less time than that would, so it does not.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::cell::RefCell;
 
-use micanite_client::{Client, Error, Value};
+use micanite_client::{Client, Error, SharedClient, Value};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -14,23 +14,22 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 create_exception!(micanite, MicaniteError, PyException, "A call has failed; its text says why.");
 
-/// A client of one server, or of several. Threads may share it; after a fork the child attaches anew.
-#[pyclass(frozen, module = "micanite")]
-struct Cache {
-    state: Mutex<State>,
+thread_local! {
+    /// Buffer of one value.
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-struct State {
-    client: Client,
-    /// Buffer of one value.
-    value: Vec<u8>,
+/// A client of one server, or of several. Threads may share it; after a fork the child connects anew.
+#[pyclass(frozen, module = "micanite")]
+struct Cache {
+    client: SharedClient,
 }
 
 /// Connects to a server: `local:///PATH`, `HOST:PORT` of the native protocol, or `fabric://...`.
 #[pyfunction]
 fn connect(py: Python<'_>, url: &str) -> PyResult<Cache> {
-    let client = py.detach(|| Client::connect(url)).map_err(failed)?;
-    Ok(Cache { state: Mutex::new(State { client, value: Vec::new() }) })
+    let client = py.detach(|| SharedClient::connect(url)).map_err(failed)?;
+    Ok(Cache { client })
 }
 
 #[pymethods]
@@ -38,11 +37,12 @@ impl Cache {
     /// Returns the value of a key as bytes; None if there is none.
     fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = bytes(key)?;
-        if let Some(mut guard) = self.try_lock() {
-            let State { client, value } = &mut *guard;
-            if let Some(found) = client.local_link().and_then(|link| link.get_in_memory(key, value)) {
-                return Ok(found.map(|_| PyBytes::new(py, value)));
-            }
+        let mut value = VALUE.take();
+        let found = self.client.get_in_memory(key, &mut value);
+        let found = found.map(|found| found.map(|_| PyBytes::new(py, &value)));
+        VALUE.set(value);
+        if let Some(found) = found {
+            return Ok(found);
         }
         let found = self.run(py, |client| client.get(key))?;
         Ok(found.map(|value| PyBytes::new(py, &value.bytes)))
@@ -51,7 +51,7 @@ impl Cache {
     /// Returns a dict of those of the keys that have a value.
     fn get_many<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyDict>> {
         let names = keys.iter().map(bytes).collect::<PyResult<Vec<_>>>()?;
-        let values = self.run(py, |client| client.multi_get(&names))?;
+        let values = py.detach(|| self.client.multi_get(&names)).map_err(failed)?;
         let found = PyDict::new(py);
         for (key, value) in keys.iter().zip(values) {
             if let Some(Value { bytes, .. }) = value {
@@ -117,7 +117,7 @@ impl Cache {
 
     /// Returns counts of this client of a server on the same host; empty for another server.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counted = py.detach(|| self.lock().client.local_link().map(|link| *link.counters()));
+        let counted = py.detach(|| self.client.local_counters()).map_err(failed)?;
         let dict = PyDict::new(py);
         if let Some(of) = counted {
             for (name, count) in [
@@ -142,20 +142,7 @@ impl Cache {
         call: impl FnOnce(&mut Client) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         // The lock is released before this thread waits for the interpreter again.
-        py.detach(|| call(&mut self.lock().client)).map_err(failed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the state, unless another thread has it, which may be waiting for a server.
-    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        py.detach(|| self.client.run(call)).map_err(failed)
     }
 }
 

@@ -2,21 +2,20 @@
 //! goes over the link's stream, one request at a time, on a thread that may block.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
 use super::Owned;
 use crate::client::{Answer, Value};
 use crate::error::Error;
-use crate::local::{LocalLink, Look, Reading, Writes, has_key_length};
+use crate::local::{LocalLink, SharedReading, Writes};
 use crate::operation::{Opcode, Operation, Outcome};
 
 /// Handle of a link. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct LocalHandle {
-    /// The mapped memory; `None` after the server's end, until the link has attached anew.
-    reading: Arc<Mutex<Option<Reading>>>,
+    memory: Arc<SharedReading>,
     writes: Arc<Writes>,
     /// Waiters get it in turn, so that a get that waits for a write comes after it.
     link: Arc<tokio::sync::Mutex<LocalLink>>,
@@ -36,13 +35,10 @@ impl Drop for Writing {
 
 impl LocalHandle {
     pub fn new(mut link: LocalLink) -> Self {
-        let reading = link.take_reading();
+        let memory = SharedReading::default();
+        memory.follow(&mut link, &Ok(()));
         let writes = Arc::clone(link.writes());
-        Self { reading: Arc::new(Mutex::new(reading)), writes, link: Arc::new(tokio::sync::Mutex::new(link)) }
-    }
-
-    fn reading(&self) -> MutexGuard<'_, Option<Reading>> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { memory: Arc::new(memory), writes, link: Arc::new(tokio::sync::Mutex::new(link)) }
     }
 
     /// Executes an operation.
@@ -56,7 +52,7 @@ impl LocalHandle {
         let link = Arc::clone(&self.link).lock_owned().await;
         // The request is sent even if the caller loses interest: gets of the key wait for its end.
         let writing = is_write.then(|| {
-            let hash = self.reading().as_ref().map_or(0, |reading| reading.hash(operation.key));
+            let hash = self.memory.hash(operation.key);
             self.writes.begin(hash);
             Writing { writes: Arc::clone(&self.writes), hash }
         });
@@ -67,7 +63,7 @@ impl LocalHandle {
             answer
         };
         let called = tokio::task::spawn_blocking(call).await;
-        called.map_err(|error| Error::Io(io::Error::other(error)))?
+        called.map_err(io::Error::other)?
     }
 
     fn call_link(
@@ -76,9 +72,7 @@ impl LocalHandle {
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         let answer = link.call(operation);
-        if let Some(reading) = link.take_reading() {
-            *self.reading() = Some(reading);
-        }
+        self.memory.follow(&mut link, &answer);
         answer
     }
 
@@ -99,21 +93,8 @@ impl LocalHandle {
 
     /// Looks a key up in the memory. `None`: the server has to be asked.
     fn look(&self, key: &[u8]) -> Option<Option<Value>> {
-        let mut guard = self.reading();
-        let reading = guard.as_mut()?;
-        let hash = reading.hash(key);
-        if !has_key_length(key) || self.writes.may_hold(hash) {
-            return None;
-        }
         let mut bytes = Vec::new();
-        match reading.get(hash, key, &mut bytes) {
-            Look::Found { flags } => Some(Some(Value { bytes, flags, cas: None })),
-            Look::Missing => Some(None),
-            Look::Ask => None,
-            Look::Gone => {
-                *guard = None;
-                None
-            }
-        }
+        let flags = self.memory.look(key, Some(&self.writes), &mut bytes)?;
+        Some(flags.map(|flags| Value { bytes, flags, cas: None }))
     }
 }

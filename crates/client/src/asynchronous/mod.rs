@@ -2,19 +2,16 @@
 
 mod fabric;
 mod local;
+mod task;
 
-use crate::client::{Answer, Builder, CasOutcome, Streams, Value, Way, answer};
-use crate::driver::SubmitError;
+use crate::client::{Answer, Builder, CasOutcome, Streams, Value, Way};
 use crate::error::Error;
-use crate::link::Link;
-use crate::operation::{Opcode, Operation, Outcome};
+use crate::operation::{Operation, Outcome};
 use local::LocalHandle;
-use std::collections::HashMap;
+use micanite_memory::ForkMark;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
-use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,9 +20,12 @@ const WAITING_MAX: usize = 1024;
 
 /// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
 /// the client, its batches and its pace. The task ends with the last handle.
+///
+/// In the child of a fork, where neither runtime nor task go on, calls return [`Error::Forked`].
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
     way: AsyncWay,
+    process: Arc<ForkMark>,
 }
 
 /// Way to the servers.
@@ -83,15 +83,18 @@ impl Builder {
     /// Outside of a tokio runtime with I/O and time.
     pub async fn connect_async(self) -> Result<AsyncClient, Error> {
         let connected = tokio::task::spawn_blocking(move || self.connect()).await;
-        let client = connected.map_err(|error| Error::Io(io::Error::other(error)))??;
+        let client = connected.map_err(io::Error::other)??;
         let (calls, waiting) = mpsc::channel(WAITING_MAX);
+        let process = Arc::new(ForkMark::new()?);
         let (link, streams) = match client.into_way() {
             Way::Datagrams(datagrams) => *datagrams,
             Way::Fabric(link) => {
                 tokio::spawn(fabric::Task::new(*link, waiting).run());
-                return Ok(AsyncClient { way: AsyncWay::Task { calls, streams: None } });
+                return Ok(AsyncClient { way: AsyncWay::Task { calls, streams: None }, process });
             }
-            Way::Local(link) => return Ok(AsyncClient { way: AsyncWay::Local(LocalHandle::new(*link)) }),
+            Way::Local(link) => {
+                return Ok(AsyncClient { way: AsyncWay::Local(LocalHandle::new(*link)), process });
+            }
         };
         let register = |socket: std::os::fd::BorrowedFd<'_>| {
             // For waiting only: the link reads and writes.
@@ -105,10 +108,9 @@ impl Builder {
                 ),
             });
         }
-        let task = Task { link, sockets, waiting, in_flight: HashMap::new(), next: 0, held: None };
-        tokio::spawn(task.run());
+        tokio::spawn(task::Task::new(link, sockets, waiting).run());
         let streams = Some(Arc::new(Mutex::new(streams)));
-        Ok(AsyncClient { way: AsyncWay::Task { calls, streams } })
+        Ok(AsyncClient { way: AsyncWay::Task { calls, streams }, process })
     }
 }
 
@@ -126,6 +128,7 @@ impl AsyncClient {
     /// # Errors
     /// Any [`Error`].
     pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        self.check_process()?;
         let (calls, streams) = match &self.way {
             AsyncWay::Task { calls, streams } => (calls, streams),
             AsyncWay::Local(handle) => return handle.call(operation).await,
@@ -133,7 +136,7 @@ impl AsyncClient {
         let operation = Owned::of(operation);
         let (done, answered) = oneshot::channel();
         let call = Call { operation: operation.clone(), done };
-        let ended = || Error::Io(io::Error::other("the client's task has ended"));
+        let ended = || Error::from(io::Error::other("the client's task has ended"));
         calls.send(call).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {
             Done::Answer(answer) => answer,
@@ -145,9 +148,13 @@ impl AsyncClient {
                     streams.call(server, address, &operation.borrow())
                 };
                 let called = tokio::task::spawn_blocking(call).await;
-                called.map_err(|error| Error::Io(io::Error::other(error)))?
+                called.map_err(io::Error::other)?
             }
         }
+    }
+
+    fn check_process(&self) -> Result<(), Error> {
+        if self.process.is_of_this_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Gets the value of a key; `None` if there is no such item.
@@ -163,6 +170,7 @@ impl AsyncClient {
     /// # Errors
     /// The first error of any get.
     pub async fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+        self.check_process()?;
         if let AsyncWay::Local(handle) = &self.way {
             return handle.multi_get(keys).await;
         }
@@ -220,9 +228,15 @@ impl AsyncClient {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub async fn cas(&self, key: &[u8], value: &[u8], unique: u64) -> Result<CasOutcome, Error> {
-        let answer = self.call(&Operation::cas(key, value, unique)).await?;
-        Ok(CasOutcome::of(answer.outcome))
+    pub async fn cas(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        unique: u64,
+        (flags, expiry_s): (u32, u32),
+    ) -> Result<CasOutcome, Error> {
+        let operation = Operation::cas(key, value, unique).with_flags(flags).with_expiry(expiry_s);
+        Ok(CasOutcome::of(self.call(&operation).await?.outcome))
     }
 
     /// Removes an item; returns whether it existed.
@@ -241,153 +255,5 @@ impl AsyncClient {
     pub async fn increment(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         let answer = self.call(&Operation::increment(key, delta)).await?;
         Ok((answer.outcome == Outcome::Ok).then_some(answer.number))
-    }
-}
-
-/// Owner of the link.
-struct Task {
-    link: Link,
-    sockets: Vec<UdpSocket>,
-    waiting: mpsc::Receiver<Call>,
-    in_flight: HashMap<u64, Call>,
-    next: u64,
-    /// Call that had no room.
-    held: Option<Call>,
-}
-
-impl Task {
-    async fn run(mut self) {
-        while self.turn() {
-            let due = self.link.driver().next_time();
-            let wait_ns = due.map_or(u64::MAX, |due| due.saturating_sub(self.link.now_ns()));
-            let is_full = self.held.is_some();
-            tokio::select! {
-                call = self.waiting.recv(), if !is_full => match call {
-                    Some(call) => self.submit(call),
-                    None if self.in_flight.is_empty() => return,
-                    None => readable(&self.sockets, wait_ns).await,
-                },
-                () = readable(&self.sockets, wait_ns) => {}
-            }
-        }
-    }
-
-    /// Takes waiting calls, sends, receives; returns whether the sockets are still usable. A call
-    /// without room is retried as long as answers make room. Once all answers have arrived, nothing
-    /// else would wake the task.
-    fn turn(&mut self) -> bool {
-        loop {
-            while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
-                self.submit(call);
-                if self.held.is_some() {
-                    break;
-                }
-            }
-            self.link.flush();
-            match self.receive() {
-                // Deadlines make room, too.
-                Ok(any) if self.held.is_some() && (any || self.in_flight.is_empty()) => {}
-                received => return received.is_ok(),
-            }
-        }
-    }
-
-    /// Receives available datagrams; returns whether there were any.
-    fn receive(&mut self) -> io::Result<bool> {
-        let mut any = false;
-        loop {
-            let now_ns = self.link.now_ns();
-            let mut for_streams = Vec::new();
-            let mut failed = Vec::new();
-            let in_flight = &mut self.in_flight;
-            let received = self.link.poll(now_ns, |ended| {
-                let Some(call) = in_flight.remove(&ended.token) else {
-                    return;
-                };
-                match answer(&ended) {
-                    _ if ended.outcome == Outcome::UseStream => for_streams.push(call),
-                    Err(error) => failed.push((call, error)),
-                    // The caller may be gone.
-                    good => drop(call.done.send(Done::Answer(good))),
-                }
-            });
-            for (call, error) in failed {
-                let error = self.link.named(&call.operation.key, error);
-                let _ = call.done.send(Done::Answer(Err(error)));
-            }
-            for call in for_streams {
-                self.to_stream(call);
-            }
-            match received? {
-                0 => return Ok(any),
-                _ => any = true,
-            }
-        }
-    }
-
-    fn submit(&mut self, call: Call) {
-        let now_ns = self.link.now_ns();
-        let operation = call.operation.borrow();
-        let is_alone = self.in_flight.is_empty();
-        let error = match self.link.submit(now_ns, &operation, self.next) {
-            Ok(()) => {
-                self.in_flight.insert(self.next, call);
-                self.next += 1;
-                return;
-            }
-            Err(SubmitError::Full) if !is_alone => {
-                self.held = Some(call);
-                return;
-            }
-            Err(SubmitError::TooLong) if operation.opcode != Opcode::Noop => {
-                self.to_stream(call);
-                return;
-            }
-            Err(SubmitError::ServerDown { server }) => self.link.down(server),
-            Err(SubmitError::BadKey) => Error::BadKey,
-            Err(_) => Error::Refused,
-        };
-        let _ = call.done.send(Done::Answer(Err(error)));
-    }
-
-    fn to_stream(&self, call: Call) {
-        let server = self.link.driver().server_of(&call.operation.key);
-        let address = self.link.stream_address(server);
-        let _ = call.done.send(Done::Stream(server, address));
-    }
-}
-
-/// Waits until a socket is readable, or a time is over.
-async fn readable(sockets: &[UdpSocket], at_most_ns: u64) {
-    let first = async {
-        match sockets.first() {
-            Some(socket) => ready(socket).await,
-            None => std::future::pending().await,
-        }
-    };
-    let second = async {
-        match sockets.get(1) {
-            Some(socket) => ready(socket).await,
-            None => std::future::pending().await,
-        }
-    };
-    let over = async {
-        match at_most_ns {
-            u64::MAX => std::future::pending().await,
-            wait_ns => tokio::time::sleep(Duration::from_nanos(wait_ns)).await,
-        }
-    };
-    tokio::select! {
-        () = first => {}
-        () = second => {}
-        () = over => {}
-    }
-}
-
-/// All available input is read after this. New input sets the cleared readiness again.
-async fn ready(socket: &UdpSocket) {
-    if socket.readable().await.is_ok() {
-        let clear = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        let _always_would_block = socket.try_io(Interest::READABLE, clear);
     }
 }

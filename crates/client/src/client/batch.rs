@@ -4,6 +4,7 @@ use super::{Answer, Client, Streams, Value, Way, exchange};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
+use crate::local::LocalLink;
 use crate::operation::{Completion, Operation, Outcome};
 
 impl Client {
@@ -19,6 +20,9 @@ impl Client {
     /// Executes many operations concurrently and returns their results in the order of
     /// `operations`. They may take effect in any order.
     pub fn batch(&mut self, operations: &[Operation<'_>]) -> Vec<Result<Answer, Error>> {
+        if let Err(error) = self.follow_fork() {
+            return operations.iter().map(|_| Err(error.clone())).collect();
+        }
         let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
         answers.resize_with(operations.len(), || None);
         let mut large = Vec::new();
@@ -28,14 +32,19 @@ impl Client {
             Way::Local(link) => exchange::exchange(&mut **link, operations, &mut answers),
         };
         if let Err(error) = exchanged {
-            let failed = || Err(Error::Io(std::io::Error::new(error.kind(), error.to_string())));
+            let error = Error::from(error);
+            let failed = || Err(error.clone());
             return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
         }
-        if let Way::Datagrams(datagrams) = &mut self.way {
-            let (link, streams) = &mut **datagrams;
-            for number in large {
-                answers[number] = Some(link.over_stream(streams, &operations[number]));
+        match &mut self.way {
+            Way::Datagrams(datagrams) => {
+                let (link, streams) = &mut **datagrams;
+                for number in large {
+                    answers[number] = Some(link.over_stream(streams, &operations[number]));
+                }
             }
+            Way::Local(link) => repeat_reads(link, operations, &mut answers),
+            Way::Fabric(_) => {}
         }
         let missing = || Err(Error::Refused);
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
@@ -92,6 +101,7 @@ impl Link {
         match error {
             SubmitError::ServerDown { server } => self.down(server),
             SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
+            SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::Full => Error::Refused,
         }
     }
@@ -100,6 +110,19 @@ impl Link {
         let server = self.driver().server_of(operation.key);
         let address = self.stream_address(server)?;
         streams.call(server, address, operation)
+    }
+}
+
+/// Repeats the reads whose stream was lost.
+fn repeat_reads(
+    link: &mut LocalLink,
+    operations: &[Operation<'_>],
+    answers: &mut [Option<Result<Answer, Error>>],
+) {
+    for (place, operation) in answers.iter_mut().zip(operations) {
+        if let (Some(Err(Error::OutcomeUnknown)), true) = (&place, operation.may_repeat()) {
+            *place = Some(link.call(operation));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
 use crate::link::Link;
 use crate::local::{LocalLink, LocalUrl};
 use crate::options::{Options, ServerAddress};
+use micanite_memory::ForkMark;
 use micanite_net::datagram::UdpOptions;
 use std::time::Duration;
 
@@ -77,49 +78,60 @@ impl Builder {
     /// # Errors
     /// A name has no address, no server replies, or the port cannot be opened.
     pub fn connect(self) -> Result<Client, Error> {
+        let process = ForkMark::new()?;
+        Ok(Client { way: self.way()?, builder: self, process })
+    }
+
+    /// Connects in the child of the process that has connected.
+    pub(super) fn connect_in_child(self) -> Result<Client, Error> {
+        // The device, and where queues are shared the mailboxes, are the parent's.
+        if self.port.is_some() { Err(Error::Forked) } else { self.connect() }
+    }
+
+    fn way(&self) -> Result<Way, Error> {
         if self.servers.iter().any(|(name, _)| FabricUrl::is_one(name)) {
-            return self.connect_fabric();
+            return self.fabric_way();
         }
         if let [(name, _)] = &self.servers[..]
             && LocalUrl::is_one(name)
         {
-            return self.connect_local(&LocalUrl::parse(name)?);
+            return self.local_way(&LocalUrl::parse(name)?);
         }
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
         };
         let servers = self.servers.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
         let deadline = Duration::from_nanos(self.options.deadline_ns);
-        let port = match self.port {
+        let port = match &self.port {
             None => None,
-            Some(Port::Options(options)) => Some(options),
+            Some(Port::Options(options)) => Some(options.clone()),
             Some(Port::Name(name)) => {
                 let name = name.parse().map_err(|reason| Error::Port { reason })?;
                 Some(PortOptions::new(name))
             }
         };
         let link = match port {
-            None => Link::connect(&servers, self.options, &self.udp)?,
+            None => Link::connect(&servers, self.options.clone(), &self.udp)?,
             Some(mut port) => {
                 (port.queues, port.payload_bytes) = (1, self.options.payload_bytes);
                 let queue = BypassPort::open(&port)?.queue()?;
-                Link::connect_on(&servers, self.options, queue)?
+                Link::connect_on(&servers, self.options.clone(), queue)?
             }
         };
         let streams = Streams::new(servers.len(), deadline);
-        Ok(Client { way: Way::Datagrams(Box::new((link, streams))) })
+        Ok(Way::Datagrams(Box::new((link, streams))))
     }
 
-    fn connect_local(&self, url: &LocalUrl) -> Result<Client, Error> {
+    fn local_way(&self, url: &LocalUrl) -> Result<Way, Error> {
         if self.port.is_some() {
             let reason = "a server of local:// is not reached by a port that bypasses the kernel";
             return Err(Error::Port { reason: reason.to_owned() });
         }
         let link = LocalLink::connect(url, &self.options)?;
-        Ok(Client { way: Way::Local(Box::new(link)) })
+        Ok(Way::Local(Box::new(link)))
     }
 
-    fn connect_fabric(self) -> Result<Client, Error> {
+    fn fabric_way(&self) -> Result<Way, Error> {
         if self.port.is_some() {
             let reason = "servers of fabric:// are not reached by a port that bypasses the kernel";
             return Err(Error::Port { reason: reason.to_owned() });
@@ -127,7 +139,7 @@ impl Builder {
         let parse =
             |(name, weight): &(String, u32)| FabricUrl::parse(name).map(|url| url.with_weight(*weight));
         let urls = self.servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let options = self.fabric.unwrap_or_else(|| FabricOptions {
+        let options = self.fabric.clone().unwrap_or_else(|| FabricOptions {
             deadline_ns: self.options.deadline_ns,
             silent_ns: self.options.deadline_ns / 2,
             dead_for_ns: self.options.dead_for_ns,
@@ -135,6 +147,6 @@ impl Builder {
             ..FabricOptions::default()
         });
         let link = FabricLink::connect(&urls, &options)?;
-        Ok(Client { way: Way::Fabric(Box::new(link)) })
+        Ok(Way::Fabric(Box::new(link)))
     }
 }

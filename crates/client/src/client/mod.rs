@@ -3,6 +3,7 @@
 mod batch;
 mod builder;
 mod exchange;
+mod shared;
 mod stream;
 
 use crate::error::Error;
@@ -10,10 +11,12 @@ use crate::fabric::FabricLink;
 use crate::link::Link;
 use crate::local::LocalLink;
 use crate::operation::{Operation, Outcome};
+use micanite_memory::ForkMark;
 
 pub(crate) use batch::answer;
 pub use builder::Builder;
-pub(crate) use stream::{Streams, expiry, is_text_key};
+pub use shared::SharedClient;
+pub(crate) use stream::{Streams, is_text_key};
 
 /// A value with its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,9 +68,15 @@ pub struct Answer {
 /// [`Client::batch`]. Values that do not fit a datagram automatically use TCP. Servers of `fabric://` are
 /// reached over a fabric, where gets read one-sided. A server of `local://` is on the same host, and gets
 /// read its memory.
+///
+/// In the child of a fork it connects anew with the next call, as a client of its own. A port that bypasses
+/// the kernel cannot be opened twice: calls return [`Error::Forked`] there.
 #[derive(Debug)]
 pub struct Client {
     way: Way,
+    /// Connects it anew.
+    builder: Builder,
+    process: ForkMark,
 }
 
 /// Way to the servers.
@@ -95,6 +104,18 @@ impl Client {
     #[cfg(feature = "async")]
     pub(crate) fn into_way(self) -> Way {
         self.way
+    }
+
+    /// Connects anew if this process is a child of the one that connected: a reply that comes to the sockets
+    /// of both would be lost, or taken for another request's.
+    #[inline]
+    fn follow_fork(&mut self) -> Result<(), Error> {
+        // A link to a server on the same host does so by itself.
+        if self.process.is_of_this_process() || matches!(self.way, Way::Local(_)) {
+            return Ok(());
+        }
+        *self = self.builder.clone().connect_in_child()?;
+        Ok(())
     }
 
     /// Returns the link of datagrams, for its state and counters.
@@ -153,14 +174,18 @@ impl Client {
     /// Gets the values of many keys at once, in the keys' order.
     ///
     /// # Errors
-    /// The first error of any get.
+    /// The first error of any get. [`Self::get_each`] returns the other values nevertheless.
     pub fn multi_get(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+        self.get_each(keys).into_iter().collect()
+    }
+
+    /// Gets the values of many keys at once, in the keys' order. Each key has its own result.
+    pub fn get_each(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Error>> {
         if let Way::Local(link) = &mut self.way {
-            let mut values = vec![None; keys.len()];
-            link.get_many(keys, |index, found| {
-                values[index] = found.map(|(bytes, flags)| Value { bytes: bytes.to_vec(), flags, cas: None });
-            })?;
-            return Ok(values);
+            let mut values = vec![Ok(None); keys.len()];
+            let value = |(bytes, flags): (&[u8], u32)| Value { bytes: bytes.to_vec(), flags, cas: None };
+            link.get_each(keys, |index, found| values[index] = found.map(|found| found.map(value)));
+            return values;
         }
         let operations: Vec<_> = keys.iter().map(|key| Operation::get(key)).collect();
         let found = |answer: Answer| (answer.outcome == Outcome::Ok).then_some(answer.value);

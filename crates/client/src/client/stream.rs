@@ -2,15 +2,17 @@
 
 use super::{Answer, Value};
 use crate::error::Error;
-use crate::operation::{Opcode, Operation, Outcome};
+use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
 
 /// Longest reply line.
 const LINE_BYTES_MAX: u64 = 2048;
-/// Largest relative expiry. memcached takes a larger one for a date.
-const RELATIVE_EXPIRY_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 #[derive(Debug)]
 struct Stream {
@@ -30,7 +32,8 @@ impl Streams {
         Self { streams: (0..servers).map(|_| None).collect(), deadline }
     }
 
-    /// Executes an operation at a server, whose TCP port is at `address`.
+    /// Executes an operation at a server, whose TCP port is at `address`. A read whose connection was lost is
+    /// repeated once.
     pub(crate) fn call(
         &mut self,
         server: usize,
@@ -40,14 +43,22 @@ impl Streams {
         if !is_text_key(operation.key) {
             return Err(Error::KeyNotText);
         }
+        let began_at = Instant::now();
         let place = &mut self.streams[server];
-        let mut stream = match place.take() {
-            Some(stream) if stream.server == address => stream,
-            _ => Stream::connect(address, self.deadline)?,
-        };
-        let answer = stream.call(operation);
-        if !matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
-            *place = Some(stream); // otherwise its remaining input has no request
+        let mut answer = Err(Error::Refused);
+        for attempt in 0..2 {
+            let mut stream = match place.take() {
+                Some(stream) if stream.server == address && stream.is_idle() => stream,
+                _ => Stream::connect(address, self.deadline)?,
+            };
+            answer = stream.call(operation);
+            if !matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
+                *place = Some(stream); // otherwise its remaining input has no request
+                break;
+            }
+            if attempt > 0 || !operation.may_repeat() || began_at.elapsed() >= self.deadline {
+                break;
+            }
         }
         answer
     }
@@ -72,11 +83,18 @@ impl Stream {
         Ok(Self { server, reader: BufReader::new(stream) })
     }
 
+    /// Returns whether the server has neither closed the connection nor sent what nobody asked for.
+    fn is_idle(&self) -> bool {
+        let socket = self.reader.get_ref().as_raw_fd();
+        let peeked = recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+        self.reader.buffer().is_empty() && peeked == Err(Errno::EAGAIN)
+    }
+
     /// Executes an operation whose key the text protocol allows. After an error of the stream
     /// itself, the stream is unusable.
     fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let opcode = operation.opcode;
-        let expiry = expiry(operation.expiry_s);
+        let expiry = memcached_expiry(operation.expiry_s);
         let key = operation.key;
         let (flags, length) = (operation.flags, operation.value.len());
         let mut head = Vec::with_capacity(key.len() + 64);
@@ -187,11 +205,65 @@ impl Stream {
     }
 }
 
-/// Converts an expiry in seconds from now to memcached's form.
-pub(crate) fn expiry(expiry_s: u32) -> u64 {
-    if expiry_s <= RELATIVE_EXPIRY_S_MAX {
-        return u64::from(expiry_s);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A server whose connections read one line or one store each, and reply. Without a reply they close.
+    fn server(replies: &'static [&'static str]) -> (SocketAddr, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serves = move || {
+            for reply in replies {
+                let mut reader = BufReader::new(listener.accept().unwrap().0);
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                if line.starts_with("set") {
+                    reader.read_line(&mut line).unwrap();
+                }
+                reader.get_mut().write_all(reply.as_bytes()).unwrap();
+            }
+        };
+        (address, thread::spawn(serves))
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs()) + u64::from(expiry_s)
+
+    fn streams() -> Streams {
+        Streams::new(1, Duration::from_secs(20))
+    }
+
+    /// As after a restart of the server: the connection that it had closed is not written to.
+    #[test]
+    fn a_closed_connection_is_replaced_before_a_store() {
+        let (address, served) = server(&["STORED\r\n", "STORED\r\n", "STORED\r\n"]);
+        let mut streams = streams();
+        for _ in 0..3 {
+            let answer = streams.call(0, address, &Operation::set(b"key", b"value")).unwrap();
+            assert_eq!(answer.outcome, Outcome::Ok);
+            // The kernel tells of the end in its own time.
+            while streams.streams[0].as_ref().is_some_and(Stream::is_idle) {
+                thread::yield_now();
+            }
+        }
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn a_read_whose_connection_was_lost_is_repeated_once_and_a_store_is_not() {
+        let reads = [Operation::get(b"key"), Operation::gets(b"key"), Operation::get_and_touch(b"key", 5)];
+        for read in reads {
+            let (address, served) = server(&["", "VALUE key 7 1 9\r\nx\r\nEND\r\n"]);
+            let answer = streams().call(0, address, &read).unwrap();
+            assert_eq!((answer.value.bytes, answer.value.flags), (b"x".to_vec(), 7));
+            served.join().unwrap();
+            let (address, served) = server(&["", ""]);
+            assert!(matches!(streams().call(0, address, &read), Err(Error::Stream { .. })));
+            served.join().unwrap();
+        }
+        let (address, served) = server(&[""]);
+        let lost = streams().call(0, address, &Operation::set(b"key", b"value"));
+        assert!(matches!(lost, Err(Error::Stream { .. })), "{lost:?}");
+        served.join().unwrap();
+    }
 }

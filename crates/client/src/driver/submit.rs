@@ -26,6 +26,8 @@ pub enum SubmitError {
     BadKey,
     /// The operation does not fit a datagram and has to use the stream.
     TooLong,
+    /// The expiry ends after the second 2^32-1 of Unix time.
+    ExpiryTooFar,
 }
 
 impl Driver {

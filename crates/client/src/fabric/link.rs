@@ -12,9 +12,11 @@ use super::url::FabricUrl;
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::operation::{Completion, Operation};
+use micanite_memory::ForkMark;
 
 /// The non-blocking client over a fabric, for callers with many operations in flight: submit, poll, and wait
-/// when there is nothing to do. It belongs to one thread.
+/// when there is nothing to do. It belongs to one thread, and to the process that connected: in the child of
+/// a fork it takes no operation, and [`FabricLink::poll`] and [`FabricLink::wait`] return an error.
 ///
 /// It has to be polled about every ten seconds even if it is idle: the server takes a client for gone that it
 /// has not heard for long. Such a client connects anew with its next operation.
@@ -39,6 +41,7 @@ use crate::operation::{Completion, Operation};
 #[derive(Debug)]
 pub struct FabricLink {
     pool: Pool<Fabric>,
+    process: ForkMark,
 }
 
 impl FabricLink {
@@ -52,7 +55,13 @@ impl FabricLink {
         let seed = RandomState::new().hash_one(0_u8);
         let mut pool = Pool::new(urls, options, seed)?;
         pool.introduce()?;
-        Ok(Self { pool })
+        Ok(Self { pool, process: ForkMark::new()? })
+    }
+
+    /// Refuses the endpoints to a child of the process that opened them.
+    #[inline]
+    fn check_process(&self) -> io::Result<()> {
+        if self.process.is_of_this_process() { Ok(()) } else { Err(io::Error::other(Error::Forked)) }
     }
 
     /// Returns the time for the other calls, in nanoseconds. The clock goes on while the machine sleeps.
@@ -66,9 +75,13 @@ impl FabricLink {
     /// or with the one that brings the reply to the last message.
     ///
     /// # Errors
-    /// The operation was refused; there will be no completion.
+    /// The operation was refused; there will be no completion. In the child of a fork there is no room.
     #[inline]
     pub fn submit(&mut self, _now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
+        self.check_process().map_err(|_| SubmitError::Full)?;
+        if !operation.expires_in_time() {
+            return Err(SubmitError::ExpiryTooFar);
+        }
         self.pool.submit(operation, token)
     }
 
@@ -80,9 +93,10 @@ impl FabricLink {
     /// server that went away.
     ///
     /// # Errors
-    /// None at present: operations end with their outcomes.
+    /// The endpoints belong to the parent of this process. Otherwise operations end with their outcomes.
     #[inline]
     pub fn poll(&mut self, _now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        self.check_process()?;
         Ok(self.pool.poll(sink))
     }
 
@@ -91,8 +105,9 @@ impl FabricLink {
     /// wakes nobody.
     ///
     /// # Errors
-    /// None at present.
+    /// The endpoints belong to the parent of this process.
     pub fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
+        self.check_process()?;
         self.pool.wait(at_most_ns);
         Ok(())
     }
@@ -121,6 +136,7 @@ impl FabricLink {
                 Error::TooLarge { limit_bytes: self.pool.connection(server).value_bytes_max() }
             }
             SubmitError::BadKey => Error::BadKey,
+            SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::Full => Error::Refused,
         }
     }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::operation::{Completion, Operation};
 use crate::options::{Options, ServerAddress};
 use kernel::Socket;
+use micanite_memory::ForkMark;
 use micanite_net::bypass::PortName;
 use micanite_net::datagram::UdpOptions;
 use std::hash::{BuildHasher, RandomState};
@@ -28,6 +29,9 @@ enum Ports {
 
 /// The non-blocking client, for callers with many operations in flight: submit, poll, and wait when
 /// there is nothing to do. [`crate::Client`] is the blocking one.
+///
+/// It belongs to the process that opened it. In the child of a fork [`Link::poll`] and [`Link::wait`] return
+/// an error, because replies would go to either process.
 ///
 /// ```no_run
 /// use micanite_client::{Link, Operation, Options, ServerAddress, UdpOptions};
@@ -53,6 +57,7 @@ pub struct Link {
     names: Vec<String>,
     ports: Ports,
     epoch: Instant,
+    process: ForkMark,
 }
 
 impl ServerAddress {
@@ -122,7 +127,7 @@ impl Link {
                 sockets.push(Socket::bind(is_v4, payload_bytes, udp)?);
             }
         }
-        Ok(Self::new(servers, options, Ports::Kernel(sockets)))
+        Self::new(servers, options, Ports::Kernel(sockets))
     }
 
     /// Opens a link over a queue of a port instead of the kernel's sockets. The port limits the length of
@@ -138,18 +143,25 @@ impl Link {
         check(servers)?;
         queue.begin(servers)?;
         options.payload_bytes = options.payload_bytes.min(queue.payload_bytes(servers));
-        Ok(Self::new(servers, options, Ports::Bypass(queue)))
+        Self::new(servers, options, Ports::Bypass(queue))
     }
 
-    fn new(servers: &[ServerAddress], options: Options, ports: Ports) -> Self {
+    fn new(servers: &[ServerAddress], options: Options, ports: Ports) -> Result<Self, Error> {
         // The standard library draws this from the system's randomness.
         let seed = RandomState::new().hash_one(0_u8);
-        Self {
+        Ok(Self {
             driver: Driver::new(options, servers, seed),
             names: servers.iter().map(|server| server.name.clone()).collect(),
             ports,
             epoch: Instant::now(),
-        }
+            process: ForkMark::new()?,
+        })
+    }
+
+    /// Refuses the sockets to a child of the process that opened them.
+    #[inline]
+    fn check_process(&self) -> io::Result<()> {
+        if self.process.is_of_this_process() { Ok(()) } else { Err(io::Error::other(Error::Forked)) }
     }
 
     /// Returns the time for the other calls: nanoseconds since the link was opened.
@@ -165,6 +177,9 @@ impl Link {
     /// The operation was refused; there will be no completion.
     #[inline]
     pub fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
+        if !operation.expires_in_time() {
+            return Err(SubmitError::ExpiryTooFar);
+        }
         self.driver.submit(now_ns, operation, token)
     }
 
@@ -182,9 +197,10 @@ impl Link {
     /// the sink. Returns the number of received datagrams.
     ///
     /// # Errors
-    /// The sockets have become unusable.
+    /// The sockets have become unusable, or belong to the parent of this process.
     #[inline]
     pub fn poll(&mut self, now_ns: u64, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        self.check_process()?;
         let driver = &mut self.driver;
         let received = match &mut self.ports {
             Ports::Kernel(sockets) => kernel::receive(sockets, now_ns, driver, &mut sink)?,
@@ -202,8 +218,9 @@ impl Link {
     /// can only be polled, it returns much earlier.
     ///
     /// # Errors
-    /// The sockets have become unusable.
+    /// The sockets have become unusable, or belong to the parent of this process.
     pub fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
+        self.check_process()?;
         let due_ns = self.driver.next_time().unwrap_or(u64::MAX);
         let until_due = due_ns.saturating_sub(self.now_ns());
         let timeout = match until_due.min(at_most_ns) {

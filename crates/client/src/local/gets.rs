@@ -48,21 +48,55 @@ impl LocalLink {
         mut take: impl FnMut(usize, Option<(&[u8], u32)>),
     ) -> Result<(), Error> {
         let mut value = std::mem::take(&mut self.value);
-        let result = (0..keys.len()).step_by(BATCH_REQUESTS_MAX).try_for_each(|first| {
-            let part = &keys[first..keys.len().min(first + BATCH_REQUESTS_MAX)];
-            self.get_part(part, &mut value, |index, found| take(first + index, found))
+        let mut parts = keys.chunks(BATCH_REQUESTS_MAX).zip((0..).step_by(BATCH_REQUESTS_MAX));
+        let result = parts.try_for_each(|(part, first)| {
+            let ask = self.get_part(part, &mut value, |index, found| take(first + index, found));
+            for index in numbers(ask) {
+                let flags = self.get(part[index], &mut value)?;
+                take(first + index, flags.map(|flags| (&value[..], flags)));
+            }
+            Ok(())
         });
         self.value = value;
         result
     }
 
+    /// Gets the values of many keys as [`Self::get_many`] does. Each key has its own result. If the server
+    /// does not answer for a key, it is not asked for the others, whose error is the same.
+    pub fn get_each(
+        &mut self,
+        keys: &[&[u8]],
+        mut take: impl FnMut(usize, Result<Option<(&[u8], u32)>, Error>),
+    ) {
+        let mut value = std::mem::take(&mut self.value);
+        let mut lost: Option<Error> = None;
+        for (part, first) in keys.chunks(BATCH_REQUESTS_MAX).zip((0..).step_by(BATCH_REQUESTS_MAX)) {
+            let ask = self.get_part(part, &mut value, |index, found| take(first + index, Ok(found)));
+            for index in numbers(ask) {
+                let got = match &lost {
+                    Some(error) if has_key_length(part[index]) => Err(error.clone()),
+                    _ => self.get(part[index], &mut value),
+                };
+                if let Err(error) = &got
+                    && !matches!(error, Error::BadKey | Error::Refused)
+                {
+                    lost = Some(error.clone());
+                }
+                take(first + index, got.map(|flags| flags.map(|flags| (&value[..], flags))));
+            }
+        }
+        self.value = value;
+    }
+
+    /// Looks up to [`BATCH_REQUESTS_MAX`] keys up in the memory. Returns the others, one bit for each.
     fn get_part(
         &mut self,
         keys: &[&[u8]],
         value: &mut Vec<u8>,
         mut take: impl FnMut(usize, Option<(&[u8], u32)>),
-    ) -> Result<(), Error> {
-        let mut ask = u64::MAX;
+    ) -> u64 {
+        // Chunks are not empty.
+        let mut ask = u64::MAX >> (64 - keys.len());
         if let Some(reading) = &mut self.reading {
             let mut hashed = [(0, &[][..]); BATCH_REQUESTS_MAX];
             for (place, key) in hashed.iter_mut().zip(keys) {
@@ -88,11 +122,7 @@ impl LocalLink {
                 });
             }
         }
-        for (index, key) in keys.iter().enumerate().filter(|(index, _)| ask >> index & 1 == 1) {
-            let flags = self.get(key, value)?;
-            take(index, flags.map(|flags| (&value[..], flags)));
-        }
-        Ok(())
+        ask
     }
 
     /// Looks into the memory.
@@ -139,8 +169,13 @@ impl LocalLink {
     }
 }
 
+/// Returns the numbers of the bits that are set.
+fn numbers(bits: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |number| bits >> number & 1 == 1)
+}
+
 /// Returns whether a key has a length that keys have.
 #[inline]
-pub(crate) fn has_key_length(key: &[u8]) -> bool {
+pub(super) fn has_key_length(key: &[u8]) -> bool {
     (1..=KEY_BYTES_MAX).contains(&key.len())
 }

@@ -27,7 +27,10 @@ const BACKOFF_NS_MIN: u64 = 10_000_000;
 const CALL: u64 = u64::MAX;
 
 /// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
-/// the parent had on its way is the parent's.
+/// the parent had on its way is the parent's, and ends as [`Outcome::Unknown`] in the child.
+///
+/// A request without a reply within the deadline costs the stream, and with it the other requests on their
+/// way. Gets that the memory answers go on until the server dies.
 #[derive(Debug)]
 pub struct LocalLink {
     url: LocalUrl,
@@ -85,13 +88,13 @@ impl LocalLink {
         self.reading.as_ref().is_some_and(Reading::reads_memory)
     }
 
-    /// Executes one operation and waits for its end. A get whose stream was lost is repeated once.
+    /// Executes one operation and waits for its end. A read whose stream was lost is repeated once.
     ///
     /// # Errors
     /// Any [`Error`].
     pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         match self.call_once(operation) {
-            Err(Error::OutcomeUnknown) if operation.opcode == Opcode::Get => self.call_once(operation),
+            Err(Error::OutcomeUnknown) if operation.may_repeat() => self.call_once(operation),
             result => result,
         }
     }
@@ -139,40 +142,25 @@ impl LocalLink {
         if operation.opcode != Opcode::Noop && !has_key_length(operation.key) {
             return Err(SubmitError::BadKey);
         }
-        let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
-        if self.ensure_attached().is_err() {
-            return Err(SubmitError::ServerDown { server: 0 });
+        if !operation.expires_in_time() {
+            return Err(SubmitError::ExpiryTooFar);
         }
-        if is_plain && token != CALL {
-            let mut value = std::mem::take(&mut self.value);
-            let look = self.look(operation.key, &mut value);
-            let outcome = match look {
-                Look::Found { .. } => Some(Outcome::Ok),
-                Look::Missing => Some(Outcome::NotFound),
-                Look::Ask | Look::Gone => None,
-            };
-            if let Some(outcome) = outcome {
-                let flags = if let Look::Found { flags } = look { flags } else { 0 };
-                let found = if outcome == Outcome::Ok { &value[..] } else { &[] };
-                let base = Completion::without_reply(token, Opcode::Get, outcome);
-                self.ended.keep(&Completion { flags, value: found, one_sided: true, ..base });
-            }
-            self.value = value;
-            if outcome.is_some() {
-                return Ok(());
-            }
-            if look == Look::Gone && self.ensure_attached().is_err() {
-                return Err(SubmitError::ServerDown { server: 0 });
-            }
+        let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
+        let looks = is_plain && token != CALL;
+        if looks && self.end_in_memory(operation.key, token) {
+            return Ok(());
+        }
+        // The server may have closed it, such as an idle one: nothing is lost yet.
+        if self.stream.as_ref().is_some_and(|stream| stream.in_flight() == 0 && stream.is_closed()) {
+            self.lose_stream(Outcome::Unknown, |_, _, _| {});
+        }
+        let attached = self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
+        if attached && looks && self.end_in_memory(operation.key, token) {
+            return Ok(());
         }
         match is_plain {
             true => self.counters.asked += 1,
             false => self.counters.requests += 1,
-        }
-        // The server may have closed it, such as an idle one: nothing is lost yet.
-        if self.stream.as_ref().is_none_or(|stream| stream.in_flight() == 0 && stream.is_closed()) {
-            self.detach(Outcome::Unknown, |_, _, _| {});
-            self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
         }
         // By the seed of the server that gets it: gets of the key wait for it by this hash.
         let hash = self.reading.as_ref().map_or(0, |reading| reading.hash(operation.key));
@@ -186,6 +174,23 @@ impl LocalLink {
             true => Ok(()),
             false => Err(SubmitError::BadKey),
         }
+    }
+
+    /// Ends a get by what the memory answers; returns false if the server has to be asked.
+    fn end_in_memory(&mut self, key: &[u8], token: u64) -> bool {
+        let mut value = std::mem::take(&mut self.value);
+        let (outcome, flags, found) = match self.look(key, &mut value) {
+            Look::Found { flags } => (Outcome::Ok, flags, &value[..]),
+            Look::Missing => (Outcome::NotFound, 0, &[][..]),
+            Look::Ask | Look::Gone => {
+                self.value = value;
+                return false;
+            }
+        };
+        let base = Completion::without_reply(token, Opcode::Get, outcome);
+        self.ended.keep(&Completion { flags, value: found, one_sided: true, ..base });
+        self.value = value;
+        true
     }
 
     /// Sends what was submitted, receives what has come, and passes all operations that have ended on.
@@ -202,8 +207,7 @@ impl LocalLink {
         if stream.in_flight() == 0 && !stream.has_unsent() {
             return Ok(count);
         }
-        let received = stream.flush().and_then(|()| stream.receive(&self.writes, &mut sink));
-        let outcome = match received {
+        let outcome = match stream.exchange(&self.writes, &mut sink) {
             Ok(ended) => {
                 count += ended;
                 let is_late = stream.oldest_ns().is_some_and(|at_ns| at_ns + self.deadline_ns <= now_ns);
@@ -212,7 +216,7 @@ impl LocalLink {
             Err(_) => Some(Outcome::Unknown),
         };
         if let Some(outcome) = outcome {
-            self.detach(outcome, |token, opcode, outcome| {
+            self.lose_stream(outcome, |token, opcode, outcome| {
                 count += 1;
                 sink(Completion::without_reply(token, opcode, outcome));
             });
@@ -228,6 +232,9 @@ impl LocalLink {
         let (Some(stream), true) = (&self.stream, self.ended.is_empty()) else {
             return Ok(());
         };
+        if !stream.is_of_this_process() {
+            return Ok(());
+        }
         let now_ns = self.now_ns();
         let due_ns = stream.oldest_ns().map_or(u64::MAX, |at_ns| at_ns.saturating_add(self.deadline_ns));
         let wait_ns = at_most_ns.min(due_ns.saturating_sub(now_ns));
@@ -244,6 +251,7 @@ impl LocalLink {
     pub(crate) fn refused(&self, _key: &[u8], error: SubmitError) -> Error {
         match error {
             SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
+            SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::ServerDown { .. } => self.unreachable(),
             SubmitError::Full => Error::Refused,
         }
@@ -263,22 +271,25 @@ impl LocalLink {
         Error::Unreachable { server: self.url.to_string() }
     }
 
-    /// Attaches if there is no attachment, if the server of the present one has died, or after a fork.
-    /// Returns whether it attached just now.
+    /// Attaches if there is no stream, if the server has died, or after a fork. Returns whether it attached
+    /// just now. The memory of a server that lives is read on, even if it does not answer.
     pub(super) fn ensure_attached(&mut self) -> Result<bool, Error> {
         let is_valid = match (&self.reading, &self.stream) {
             (Some(reading), Some(_)) => reading.is_valid(),
-            (None, Some(stream)) => stream.in_flight() > 0 || !stream.is_closed(),
+            (None, Some(stream)) => {
+                stream.is_of_this_process() && (stream.in_flight() > 0 || !stream.is_closed())
+            }
             (_, None) => false,
         };
         if is_valid {
             return Ok(false);
         }
         let mut lost = Vec::new();
-        self.detach(Outcome::Unknown, |token, opcode, outcome| {
+        self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
             lost.push(Completion::without_reply(token, opcode, outcome));
         });
         lost.iter().for_each(|ended| self.ended.keep(ended));
+        self.reading.take_if(|reading| !reading.is_valid());
         if self.now_ns() < self.retry_at_ns {
             return Err(self.unreachable());
         }
@@ -297,14 +308,17 @@ impl LocalLink {
             Err(error) => {
                 self.retry_at_ns = self.now_ns() + self.backoff_ns;
                 self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
+                if let Error::ServerFull { .. } = error {
+                    // The memory may have the place that is missing.
+                    self.reading = None;
+                }
                 Err(error)
             }
         }
     }
 
-    /// Lets the attachment go, and ends what is on its way.
-    fn detach(&mut self, outcome: Outcome, take: impl FnMut(u64, Opcode, Outcome)) {
-        self.reading = None;
+    /// Lets the stream go, and ends what is on its way.
+    fn lose_stream(&mut self, outcome: Outcome, take: impl FnMut(u64, Opcode, Outcome)) {
         if let Some(stream) = self.stream.take() {
             stream.give_up(outcome, &self.writes, take);
         }
@@ -312,8 +326,7 @@ impl LocalLink {
 
     /// Hands the mapped memory to somebody else, who reads it for this link: from now on all gets go over
     /// the stream. `None` if it was handed over since the last attachment.
-    #[cfg(feature = "async")]
-    pub(crate) fn take_reading(&mut self) -> Option<Reading> {
+    pub(super) fn take_reading(&mut self) -> Option<Reading> {
         self.reading.take()
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::client::{expiry, is_text_key};
-use crate::operation::{Opcode, Operation, Outcome};
+use crate::client::is_text_key;
+use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
 
 /// The longest line of a reply.
 const LINE_BYTES_MAX: usize = 2048;
@@ -51,7 +51,7 @@ pub(super) fn request(operation: &Operation<'_>, out: &mut Vec<u8>) -> bool {
     if !is_text {
         out.extend_from_slice(b" b");
     }
-    let until = expiry(operation.expiry_s);
+    let until = memcached_expiry(operation.expiry_s);
     match operation.opcode {
         Opcode::Get => out.extend_from_slice(b" v f"),
         Opcode::GetAndTouch => append(out, format_args!(" v f T{until}")),

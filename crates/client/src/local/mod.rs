@@ -8,6 +8,7 @@
 //! | `meta` | memcached's meta commands: requests and replies |
 //! | `stream` | requests on their way, in their order |
 //! | `gets`, `ended` | gets of a link; what waits to be delivered |
+//! | `shared` | the memory of a link, for threads |
 //! | `link` | both joined, with the interface of the other links; attaching anew |
 
 mod attach;
@@ -16,14 +17,12 @@ mod gets;
 mod link;
 mod meta;
 mod reading;
+mod shared;
 mod stream;
 mod url;
 
-#[cfg(feature = "async")]
-pub(crate) use gets::has_key_length;
 pub use link::LocalLink;
-#[cfg(feature = "async")]
-pub(crate) use reading::{Look, Reading};
+pub(crate) use shared::{SharedReading, leak_if_locked};
 #[cfg(feature = "async")]
 pub(crate) use stream::Writes;
 pub use url::LocalUrl;

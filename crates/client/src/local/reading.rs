@@ -9,7 +9,7 @@ use micanite_memory::ForkMark;
 
 /// The mapped memory of a server that lives.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(super) struct Reading {
     header: Header,
     notes: NoteWriter,
     /// `None`: the partitions are of an unknown kind.
@@ -21,7 +21,7 @@ pub(crate) struct Reading {
 
 /// Result of a look at a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(super) enum Look {
     /// The value is in the buffer.
     Found {
         flags: u32,
@@ -76,19 +76,19 @@ impl Reading {
 
     /// Returns whether the server lives, and this process is the one that attached.
     #[inline]
-    pub(crate) fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         self.mark.is_of_this_process() && self.header.is_alive()
     }
 
     /// Returns the hash of a key, by which writes on their way are known.
     #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
         self.image.as_ref().map_or(0, |image| image.hash(key).0)
     }
 
     /// Looks a key up. A value replaces the contents of the buffer.
     #[inline]
-    pub(crate) fn get(&mut self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Look {
+    pub(super) fn get(&mut self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Look {
         let Some(image) = &self.image else {
             return if self.is_valid() { Look::Ask } else { Look::Gone };
         };
@@ -104,7 +104,7 @@ impl Reading {
 
     /// Looks up to [`BATCH_REQUESTS_MAX`] keys up. `take` gets each result in order; that of a key that was
     /// found with its value. The first one that the server did not live to see is gone, and so are all later.
-    pub(crate) fn get_batch(
+    pub(super) fn get_batch(
         &mut self,
         keys: &[(u64, &[u8])],
         value: &mut Vec<u8>,

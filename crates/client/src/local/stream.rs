@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use micanite_memory::ForkMark;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::meta::{self, Reply};
@@ -70,6 +71,7 @@ pub(super) struct RequestStream {
     sent_bytes: usize,
     received: Vec<u8>,
     in_flight: VecDeque<Sent>,
+    process: ForkMark,
 }
 
 impl RequestStream {
@@ -81,7 +83,13 @@ impl RequestStream {
             sent_bytes: 0,
             received: Vec::new(),
             in_flight: VecDeque::new(),
+            process: ForkMark::new()?,
         })
+    }
+
+    /// Returns whether this process opened the stream, and is no child of the one that did.
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_of_this_process()
     }
 
     /// Logs in, as memcached's clients do in the text protocol.
@@ -143,8 +151,17 @@ impl RequestStream {
         true
     }
 
-    /// Sends what the socket takes.
-    pub fn flush(&mut self) -> io::Result<()> {
+    /// Sends what was submitted, as far as the socket takes it, and passes replies on that have come. Returns
+    /// how many there were. In the child of a fork it leaves the stream alone, which is the parent's.
+    pub fn exchange(&mut self, writes: &Writes, sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+        if !self.is_of_this_process() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.flush()?;
+        self.receive(writes, sink)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         while self.has_unsent() {
             match self.stream.write(&self.unsent[self.sent_bytes..]) {
                 Ok(count) => self.sent_bytes += count,
@@ -158,8 +175,7 @@ impl RequestStream {
         Ok(())
     }
 
-    /// Receives what has come, and passes the replies on. Returns how many there were.
-    pub fn receive(&mut self, writes: &Writes, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, writes: &Writes, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
         let mut ended = 0;
         let is_over = loop {
             let start = self.received.len();

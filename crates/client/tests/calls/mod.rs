@@ -37,3 +37,38 @@ pub fn every_call_works(client: &mut Client) -> Result<(), Error> {
     assert!(matches!(client.get(&[b'k'; 251]), Err(Error::BadKey)));
     Ok(())
 }
+
+const DAY_S: u32 = 24 * 60 * 60;
+/// Seconds that a busy machine may take.
+const SLACK_S: u64 = 600;
+
+/// Stores with expiries of every size, which are seconds from now on every link. `ttl` returns how many
+/// seconds are left to a key.
+pub fn expiries_are_seconds_from_now(client: &mut Client, ttl: impl Fn(&[u8]) -> u64) -> Result<(), Error> {
+    for expiry_s in [DAY_S, 30 * DAY_S, 60 * DAY_S, 20 * 365 * DAY_S] {
+        let (key, long) = (expiry_s.to_string().into_bytes(), format!("long {expiry_s}").replace(' ', "-"));
+        client.set(&key, b"value", 0, expiry_s)?;
+        // It is longer than a datagram.
+        client.set(long.as_bytes(), &[b'x'; 5000], 0, expiry_s)?;
+        client.set(b"touched", b"value", 0, 0)?;
+        assert!(client.touch(b"touched", expiry_s)?);
+        for key in [&key, long.as_bytes(), b"touched"] {
+            assert!(client.get(key)?.is_some(), "{expiry_s}");
+            let expected = u64::from(expiry_s) - SLACK_S..=u64::from(expiry_s);
+            assert!(expected.contains(&ttl(key)), "{expiry_s}: {}", ttl(key));
+        }
+    }
+    let too_far = 80 * 365 * DAY_S;
+    let mut refused = vec![
+        client.set(b"never", b"value", 0, too_far).unwrap_err(),
+        client.set(b"never", &[b'x'; 5000], 0, too_far).unwrap_err(),
+        client.add(b"never", b"value", 0, too_far).unwrap_err(),
+        client.touch(b"touched", too_far).unwrap_err(),
+        client.get_and_touch(b"touched", u32::MAX).unwrap_err(),
+    ];
+    refused.retain(|error| !matches!(error, Error::ExpiryTooFar));
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!(client.get(b"never")?, None);
+    assert!(client.get(b"touched")?.is_some());
+    Ok(())
+}

@@ -1,7 +1,8 @@
 //! A real server in its own process.
 
 use clap::Parser;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 #[derive(clap::Parser)]
@@ -17,6 +18,7 @@ pub struct Server {
     child: Child,
     /// Address of the base port.
     pub native: String,
+    text: String,
 }
 
 /// Runs the server in the child process. A test named `server_process` calls it, and does nothing
@@ -42,7 +44,7 @@ impl Server {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut native = None;
+        let (mut native, mut text) = (None, None);
         let mut said = Vec::new();
         for line in &mut lines {
             let line = line.unwrap();
@@ -50,6 +52,10 @@ impl Server {
                 let ports = ports.trim_start_matches('s').trim_start();
                 let base = ports.split(|byte: char| !byte.is_ascii_digit()).next();
                 native = base.map(|port| format!("127.0.0.1:{port}"));
+            }
+            if let Some((_, address)) = line.split_once("TCP 127.0.0.1:") {
+                let port = address.split(|byte: char| !byte.is_ascii_digit()).next();
+                text = text.or_else(|| port.map(|port| format!("127.0.0.1:{port}")));
             }
             let is_ready = line.ends_with(": ready");
             said.push(line);
@@ -60,7 +66,27 @@ impl Server {
         // Drains the pipe, so that the server never blocks on it.
         std::thread::spawn(move || lines.for_each(drop));
         let native = native.unwrap_or_else(|| panic!("no native port: {said:?}"));
-        Self { child, native }
+        let text = text.unwrap_or_else(|| panic!("no TCP port: {said:?}"));
+        Self { child, native, text }
+    }
+}
+
+impl Server {
+    /// Returns the seconds that are left to a key.
+    #[allow(dead_code, reason = "not all tests ask")]
+    pub fn ttl_s(&self, key: &[u8]) -> u64 {
+        let mut stream = TcpStream::connect(&self.text).unwrap();
+        stream.write_all(&[b"mg ", key, b" t\r\n"].concat()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        let seconds = line.trim_end().strip_prefix("HD t").and_then(|seconds| seconds.parse().ok());
+        seconds.unwrap_or_else(|| panic!("{line}"))
+    }
+
+    /// Returns the number of the process.
+    #[allow(dead_code, reason = "not all tests stop it")]
+    pub fn process(&self) -> i32 {
+        self.child.id() as i32
     }
 }
 

@@ -18,12 +18,12 @@ use super::{DEADLINE, Local};
 const PAGE_BYTES: usize = 4096;
 
 /// Contents of a welcome.
-struct Attached {
-    socket: UnixStream,
-    header: OwnedFd,
-    notes: OwnedFd,
-    _requests: OwnedFd,
-    partitions: Vec<OwnedFd>,
+pub struct Attached {
+    pub socket: UnixStream,
+    pub header: OwnedFd,
+    pub notes: OwnedFd,
+    pub requests: OwnedFd,
+    pub partitions: Vec<OwnedFd>,
 }
 
 fn connect(server: &Local) -> UnixStream {
@@ -32,7 +32,7 @@ fn connect(server: &Local) -> UnixStream {
     socket
 }
 
-fn attach(server: &Local) -> Attached {
+pub fn attach(server: &Local) -> Attached {
     let mut socket = connect(server);
     socket.write_all(&request(b"", b"").unwrap()).unwrap();
     let mut reply = [0; REPLY_BYTES];
@@ -45,7 +45,7 @@ fn attach(server: &Local) -> Attached {
         partitions.extend(receive_with_descriptors(&socket, &mut [0]).unwrap().1);
     }
     let (requests, notes, header) = (first.pop().unwrap(), first.pop().unwrap(), first.pop().unwrap());
-    Attached { socket, header, notes, _requests: requests, partitions }
+    Attached { socket, header, notes, requests, partitions }
 }
 
 /// Maps a page, if the kernel allows it.

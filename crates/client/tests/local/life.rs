@@ -5,12 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options};
+use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options, Outcome};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::Pid;
 
+use super::children::Child;
 use super::{DEADLINE, Local};
 
 /// Tries until a call succeeds.
@@ -70,33 +70,72 @@ fn an_image_is_read_through_a_kill() -> Result<(), Error> {
 
 /// Both processes of a fork go on; the child has an attachment of its own.
 #[test]
-#[expect(unsafe_code, reason = "fork is unsafe")]
 fn the_child_of_a_fork_attaches_anew() -> Result<(), Error> {
     let server = Local::start("-t 2");
     let mut client = server.client();
     client.set(b"key", b"value", 0, 0)?;
-    // SAFETY: the child runs on a copy of this thread alone, allocates by an allocator that is prepared for
-    // forks, and ends without destructors.
-    match unsafe { fork() }.unwrap() {
-        ForkResult::Child => {
-            let mut works = || -> Result<bool, Error> {
-                let found = client.get(b"key")?.is_some_and(|value| value.bytes == b"value");
-                client.set(b"child", b"1", 0, 0)?;
-                let own = client.get(b"child")?.is_some();
-                Ok(found && own && client.local_link().is_some_and(|link| link.counters().attached == 2))
-            };
-            let code = i32::from(!works().unwrap_or(false));
-            // SAFETY: it ends the process, and takes a number.
-            unsafe { libc::_exit(code) }
-        }
-        ForkResult::Parent { child } => {
-            assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
-        }
-    }
+    let mut works = || -> Result<bool, Error> {
+        let found = client.get(b"key")?.is_some_and(|value| value.bytes == b"value");
+        client.set(b"child", b"1", 0, 0)?;
+        let own = client.get(b"child")?.is_some();
+        Ok(found && own && client.local_link().is_some_and(|link| link.counters().attached == 2))
+    };
+    Child::start(|| works().unwrap_or(false)).end();
     assert_eq!(client.get(b"child")?.unwrap().bytes, b"1");
     assert_eq!(client.local_link().unwrap().counters().attached, 1);
     server.await_stat("local", "local_clients", |clients| clients == 1);
     assert_eq!(server.stat("local", "local_attached"), 2);
+    Ok(())
+}
+
+/// What a link has on its way at a fork is the parent's: in the child it ends as unknown, and no reply is
+/// lost to the parent.
+#[test]
+fn requests_on_their_way_at_a_fork_are_the_parents() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let mut link = server.link();
+    let mut ended = Vec::new();
+    for token in 0..100 {
+        link.submit(link.now_ns(), &Operation::set(&[token], b"value"), token.into()).unwrap();
+    }
+    Child::start(|| {
+        link.wait(1_000_000_000).unwrap();
+        link.poll(link.now_ns(), |one| ended.push((one.token, one.outcome))).unwrap();
+        let expected: Vec<_> = (0..100).map(|token| (token, Outcome::Unknown)).collect();
+        let is_over = std::mem::take(&mut ended) == expected;
+        is_over && link.call(&Operation::set(b"child", b"1")).is_ok()
+    })
+    .end();
+    while ended.len() < 100 {
+        link.poll(link.now_ns(), |one| ended.push((one.token, one.outcome))).unwrap();
+        link.wait(1_000_000_000).unwrap();
+    }
+    assert!(ended.iter().all(|(_, outcome)| *outcome == Outcome::Ok));
+    assert_eq!(link.get(b"child", &mut Vec::new())?, Some(0));
+    Ok(())
+}
+
+/// Returns the bytes of shared memory that count as this process's.
+fn resident_shared_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// Memory counts as a reader's when it has read it: an attachment alone takes less than a quarter of the 64
+/// MiB.
+#[test]
+fn a_reader_is_as_large_as_what_it_reads() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    server.client().set(b"key", b"value", 0, 0)?;
+    // A process of its own: other tests read memory, too.
+    Child::start(|| {
+        let before = resident_shared_bytes();
+        let mut link = server.link();
+        let is_found = link.get(b"key", &mut Vec::new()).is_ok_and(|found| found.is_some());
+        is_found && link.reads_memory() && resident_shared_bytes() - before < 16 << 20
+    })
+    .end();
     Ok(())
 }
 
@@ -160,6 +199,89 @@ fn a_write_has_a_deadline() -> Result<(), Error> {
     eventually(|| client.set(b"key", b"last", 0, 0));
     assert_eq!(client.get(b"key")?.unwrap().bytes, b"last");
     Ok(())
+}
+
+/// A write that timed out costs the stream, and takes no read away: the memory is read until the server dies.
+#[test]
+fn reads_go_on_after_a_write_that_timed_out() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let options = Options { deadline_ns: 200_000_000, ..Options::default() };
+    let url = LocalUrl::parse(&server.url()).unwrap();
+    let mut link = LocalLink::connect(&url, &options)?;
+    link.call(&Operation::set(b"key", b"value"))?;
+    let pid = Pid::from_raw(server.stat("", "pid") as i32);
+    stop(pid);
+    let mut value = Vec::new();
+    for round in 0..3 {
+        let ended = link.call(&Operation::set(b"other", b"value"));
+        let is_lost = matches!(ended, Err(Error::TimedOut { .. } | Error::Unreachable { .. }));
+        assert!(is_lost, "{round}: {ended:?}");
+        for _ in 0..1000 {
+            assert_eq!(link.get(b"key", &mut value)?, Some(0));
+            assert_eq!(value, b"value");
+        }
+        link.get_many(&[b"key", b"none"], |index, found| assert_eq!(found.is_some(), index == 0))?;
+        let mut ended = Vec::new();
+        link.submit(link.now_ns(), &Operation::get(b"key"), 1).unwrap();
+        link.poll(link.now_ns(), |one| ended.push((one.token, one.value.to_vec()))).unwrap();
+        assert_eq!(ended, [(1, b"value".to_vec())]);
+    }
+    assert_eq!((link.counters().asked, link.counters().attached), (0, 1));
+    kill(pid, Signal::SIGCONT).unwrap();
+    eventually(|| link.call(&Operation::set(b"key", b"last")));
+    assert_eq!(link.get(b"key", &mut value)?, Some(0));
+    assert_eq!((&value[..], link.counters().asked), (&b"last"[..], 0));
+    drop(server.server.take());
+    assert!(matches!(link.get(b"key", &mut value), Err(Error::Unreachable { .. })));
+    Ok(())
+}
+
+/// A link whose place is the last one lets its memory go to get a stream.
+#[test]
+fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
+    let server = Local::start("--local-clients 1");
+    let options = Options { deadline_ns: 200_000_000, ..Options::default() };
+    let mut link = LocalLink::connect(&LocalUrl::parse(&server.url()).unwrap(), &options)?;
+    let pid = Pid::from_raw(server.stat("", "pid") as i32);
+    stop(pid);
+    assert!(link.call(&Operation::set(b"key", b"value")).is_err());
+    kill(pid, Signal::SIGCONT).unwrap();
+    eventually(|| link.call(&Operation::set(b"key", b"value")));
+    assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+    Ok(())
+}
+
+/// Of threads that share a client, those that get what is in memory wait for no other one's write.
+#[test]
+fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let options = Options { deadline_ns: super::DEADLINE_NS, ..Options::default() };
+    let client = Builder::default().server(&server.url()).options(options).connect_shared()?;
+    client.run(|client| client.set(b"key", b"value", 0, 0))?;
+    let pid = Pid::from_raw(server.stat("", "pid") as i32);
+    stop(pid);
+    std::thread::scope(|scope| {
+        let (begins, began) = std::sync::mpsc::channel();
+        let write = scope.spawn(|| {
+            client.run(move |client| {
+                begins.send(()).unwrap();
+                client.set(b"other", b"value", 0, 0)
+            })
+        });
+        began.recv_timeout(DEADLINE).unwrap();
+        let mut value = Vec::new();
+        for _ in 0..1000 {
+            assert_eq!(client.get_in_memory(b"key", &mut value), Some(Some(0)));
+            assert_eq!(client.get_in_memory(b"none", &mut value), Some(None));
+        }
+        let found = client.multi_get(&[b"key", b"none"])?;
+        assert_eq!(found[0].as_ref().map(|value| &value.bytes[..]), Some(&b"value"[..]));
+        assert_eq!(found[1], None);
+        assert!(!write.is_finished());
+        kill(pid, Signal::SIGCONT).unwrap();
+        let _ = write.join().unwrap();
+        Ok(())
+    })
 }
 
 /// With users (`-Y`) nobody attaches without a password.

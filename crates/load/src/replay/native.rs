@@ -166,6 +166,7 @@ impl Connection for Native {
             Err(SubmitError::Full) => return false,
             Err(SubmitError::ServerDown { .. }) => self.is_down = true,
             Err(SubmitError::BadKey) => self.refuse(token, &Error::BadKey),
+            Err(SubmitError::ExpiryTooFar) => self.refuse(token, &Error::ExpiryTooFar),
             // It did fit when the replay began.
             Err(SubmitError::TooLong) => self.refuse(token, &Error::TooLarge { limit_bytes: None }),
         }

@@ -39,6 +39,8 @@ pub struct DpdkPort {
     revived: LastTime,
     is_reviving: AtomicBool,
     ticks_per_second: u64,
+    /// Number of the process that opened the device.
+    process: u32,
 }
 
 // SAFETY: the queues are only handed on, once each, until the end; DPDK's control functions that
@@ -117,6 +119,7 @@ impl DpdkPort {
             revives,
             revived: LastTime::default(),
             is_reviving: AtomicBool::new(false),
+            process: std::process::id(),
             ticks_per_second: micanite_dpdk_ticks_per_second(),
         })
     }
@@ -248,6 +251,10 @@ impl LastTime {
 
 impl Drop for DpdkPort {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The device is that of the parent of this process.
+            return;
+        }
         let _one_at_a_time = environment::lock();
         let count = self.queues.len() as u16;
         // SAFETY: no queue exists any more: each would keep this alive.

@@ -210,9 +210,10 @@ impl<L: ClientLink> ClientConnection<L> {
                     slot.pending.answer.refused = true;
                     recorder.note_refusal(L::TOO_LONG.as_bytes());
                 }
-                SubmitError::Full | SubmitError::ServerDown { .. } | SubmitError::BadKey => {
-                    lose(item, slot, recorder);
-                }
+                SubmitError::Full
+                | SubmitError::ServerDown { .. }
+                | SubmitError::BadKey
+                | SubmitError::ExpiryTooFar => lose(item, slot, recorder),
             };
             ended += usize::from(self.slots.settle(token, now_ns, recorder, not_taken));
         }

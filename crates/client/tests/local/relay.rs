@@ -1,0 +1,125 @@
+//! A server in between, which passes a real one's memory on, with streams of the test's.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use micanite_client::{Builder, Client, Error, Options};
+use micanite_local::hello::{Answer, DESCRIPTORS_MAX, reply, request};
+use micanite_net::send_with_descriptors;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::hostile::{Attached, attach};
+use super::{DEADLINE_NS, Local};
+
+/// The socket of the relay, and its server.
+struct Relay<'a> {
+    listener: UnixListener,
+    path: PathBuf,
+    server: &'a Local,
+}
+
+impl<'a> Relay<'a> {
+    fn new(server: &'a Local) -> Self {
+        let path = server.directory.join("relay");
+        Self { listener: UnixListener::bind(&path).unwrap(), path, server }
+    }
+
+    fn connect(&self) -> Result<Client, Error> {
+        let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
+        Builder::default().server(&format!("local://{}", self.path.display())).options(options).connect()
+    }
+
+    /// Welcomes one client. Returns its attachment, and the socket of the hello.
+    fn welcome(&self, change: impl FnOnce(&mut Attached)) -> (Attached, UnixStream) {
+        let mut hello = self.listener.accept().unwrap().0;
+        let mut bytes = request(b"", b"").unwrap();
+        hello.read_exact(&mut bytes).unwrap();
+        let mut attached = attach(self.server);
+        change(&mut attached);
+        let first = reply(Answer::Welcome, attached.partitions.len());
+        let three = [&attached.header, &attached.notes, &attached.requests];
+        assert_eq!(send_with_descriptors(&hello, &first, &three).unwrap(), first.len());
+        for part in attached.partitions.chunks(DESCRIPTORS_MAX) {
+            send_with_descriptors(&hello, &[0], part).unwrap();
+        }
+        (attached, hello)
+    }
+}
+
+/// Copies a file into one in memory that anybody may cut.
+fn unsealed(of: &OwnedFd) -> (File, OwnedFd) {
+    let of = File::from(of.try_clone().unwrap());
+    let mut bytes = vec![0; of.metadata().unwrap().len() as usize];
+    of.read_exact_at(&mut bytes, 0).unwrap();
+    let file = File::from(memfd_create("unsealed", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    file.write_all_at(&bytes, 0).unwrap();
+    (file.try_clone().unwrap(), file.into())
+}
+
+/// A server whose memory could be cut under its readers is not read: the client asks, or does not attach.
+#[test]
+fn memory_that_may_be_cut_is_not_read() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    server.client().set(b"key", b"value", 0, 0)?;
+    let relay = Relay::new(&server);
+    std::thread::scope(|scope| {
+        let mut cut = None;
+        let connected = scope.spawn(|| relay.connect());
+        let attached = relay.welcome(|attached| {
+            let (file, descriptor) = unsealed(&attached.partitions[0]);
+            (cut, attached.partitions[0]) = (Some(file), descriptor);
+        });
+        let mut client = connected.join().unwrap()?;
+        assert!(!client.local_link().unwrap().reads_memory());
+        cut.unwrap().set_len(0).unwrap();
+        assert_eq!(client.get(b"key")?.unwrap().bytes, b"value");
+        drop(attached);
+        for is_notes in [true, false] {
+            let connected = scope.spawn(|| relay.connect());
+            let attached = relay.welcome(|attached| {
+                let page = if is_notes { &mut attached.notes } else { &mut attached.header };
+                *page = unsealed(page).1;
+            });
+            let refused = connected.join().unwrap().unwrap_err();
+            assert!(refused.to_string().contains("no seal"), "{refused}");
+            drop(attached);
+        }
+        Ok(())
+    })
+}
+
+/// Reads that were sent over a stream that then ended are repeated over the next one; a write is not.
+#[test]
+fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
+    type Call = fn(&mut Client) -> Result<bool, Error>;
+    let calls: [(Call, bool); 4] = [
+        (|client| Ok(client.gets(b"key")?.is_some_and(|value| value.cas.is_some())), true),
+        (|client| Ok(client.get_and_touch(b"key", 100)?.is_some()), true),
+        (|client| client.noop().map(|()| true), true),
+        (|client| client.set(b"key", b"value", 0, 0).map(|()| true), false),
+    ];
+    for (call, is_repeated) in calls {
+        let server = Local::start("-t 2");
+        server.client().set(b"key", b"value", 0, 0)?;
+        let relay = Relay::new(&server);
+        std::thread::scope(|scope| {
+            let called = scope.spawn(|| call(&mut relay.connect()?));
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+            // The request has come, and the stream ends without a reply.
+            assert!((&ours).read(&mut [0; 100]).unwrap() > 0);
+            drop((ours, first));
+            let second = is_repeated.then(|| relay.welcome(|_| {}));
+            match called.join().unwrap() {
+                Ok(right) => assert!(right && is_repeated),
+                Err(error) => assert!(matches!(error, Error::OutcomeUnknown) && !is_repeated, "{error}"),
+            }
+            drop(second);
+        });
+    }
+    Ok(())
+}
