@@ -1,7 +1,11 @@
 /* The native client of Micanite, for C. Link with -lmicanite (or libmicanite.a and -lpthread -ldl -lm).
  *
  * One thread at a time may use a client. Keys and values are bytes with a length, and may contain
- * zeros. micanite_value_free frees values that a call returned. */
+ * zeros. micanite_value_free frees values that a call returned.
+ *
+ * In the child of a fork a client connects anew with its next call, even if the fork came while another
+ * thread was inside a call. Over a fabric this needs a provider that can be opened in a child
+ * (docs/fabric.md). */
 #ifndef MICANITE_H
 #define MICANITE_H
 
@@ -35,7 +39,7 @@ typedef enum micanite_status {
     MICANITE_OUT_OF_SPACE = -6,
     /* The value is not a number. */
     MICANITE_NOT_A_NUMBER = -7,
-    /* A required pointer is null. */
+    /* A required pointer is null, or the expiry is too far. */
     MICANITE_BAD_ARGUMENT = -8
 } micanite_status;
 
@@ -56,8 +60,8 @@ typedef struct micanite_value {
  * except for MICANITE_BAD_ARGUMENT. After a failure it only serves micanite_error.
  *
  * "local:///PATH" is a server on the same host (serve --local PATH), with "?user=NAME&password=TEXT" where it
- * asks for a login. Gets read its memory, without the server; a child of a fork attaches anew. It is the only
- * server of its list (docs/local.md).
+ * asks for a login. Gets read its memory, without the server. It is the only server of its list
+ * (docs/local.md).
  *
  * A library that was built with the feature libfabric also takes "fabric://ADDRESS[:PORT]?provider=NAME",
  * with "&user=NAME&password=TEXT" where the server asks for a login (docs/fabric.md). Gets read such a
@@ -73,13 +77,15 @@ const char *micanite_error(const micanite *client);
 micanite_status micanite_get(micanite *client, const void *key, size_t key_length, micanite_value *value);
 /* Gets a value with its CAS value. */
 micanite_status micanite_gets(micanite *client, const void *key, size_t key_length, micanite_value *value);
-/* Gets count keys at once. values has room for as many, each with its own status. */
+/* Gets count keys at once. values has room for as many, each with its own status. Returns MICANITE_OK if each
+ * key was found or not found, and otherwise the first error. */
 micanite_status micanite_multi_get(micanite *client, const void *const *keys, const size_t *key_lengths,
                                    size_t count, micanite_value *values);
 /* Frees the value of a get; harmless on an empty one. */
 void micanite_value_free(micanite_value *value);
 
-/* expiry: seconds from now, 0 = never. */
+/* expiry: seconds from now, 0 = never. An expiry that ends after the second 2^32-1 of Unix time, in 2106, is
+ * too far. */
 micanite_status micanite_set(micanite *client, const void *key, size_t key_length, const void *value,
                              size_t value_length, uint32_t flags, uint32_t expiry);
 micanite_status micanite_add(micanite *client, const void *key, size_t key_length, const void *value,

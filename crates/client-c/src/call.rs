@@ -2,7 +2,7 @@
 
 use crate::{Micanite, Status};
 use micanite_client::{Client, Error};
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::slice;
 
 /// Converts bytes from C; `None` if the pointer is null and the length is not 0.
@@ -17,30 +17,36 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, length: usize) -> Option<&'
     Some(unsafe { slice::from_raw_parts(start.cast(), length) })
 }
 
-/// Calls a function with the connected client and a key.
+/// Converts a key and a value from C; `None` if one of the pointers is null and its length is not 0.
 ///
 /// # Safety
-/// `client` is null or one that nobody else uses; the key's bytes can be read, or it is null.
-pub(crate) unsafe fn call(
-    client: *mut Micanite,
+/// Each start is null, or as many bytes as that can be read for `'a`.
+pub(crate) unsafe fn pair<'a>(
     (key, key_length): (*const c_void, usize),
-    does: impl FnOnce(&mut Client, &[u8]) -> Result<Status, Error>,
-) -> Status {
+    (value, value_length): (*const c_void, usize),
+) -> Option<(&'a [u8], &'a [u8])> {
     // SAFETY: the caller promises it.
     let key = unsafe { bytes(key, key_length) };
     // SAFETY: the caller promises it.
-    let client = unsafe { client.as_mut() };
-    let (Some(key), Some(client)) = (key, client) else {
+    let value = unsafe { bytes(value, value_length) };
+    key.zip(value)
+}
+
+/// Calls a function with the connected client and its arguments; `None`: a required pointer is null.
+///
+/// # Safety
+/// `client` is null or one that nobody else uses.
+pub(crate) unsafe fn call<A>(
+    client: *mut Micanite,
+    arguments: Option<A>,
+    does: impl FnOnce(&mut Client, A) -> Result<Status, Error>,
+) -> Status {
+    // SAFETY: the caller promises it.
+    let Some(client) = (unsafe { client.as_mut() }) else {
         return Status::BadArgument;
     };
-    let Some(connected) = &mut client.client else {
-        return Status::Unreachable;
-    };
-    match does(connected, key) {
-        Ok(status) => {
-            client.error = CString::default();
-            status
-        }
-        Err(error) => client.fail(&error),
+    match arguments {
+        Some(arguments) => client.run(|connected| does(connected, arguments)),
+        None => client.fail(Status::BadArgument, "a required pointer is null"),
     }
 }

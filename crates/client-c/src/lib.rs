@@ -4,23 +4,18 @@
 #![expect(unsafe_code, reason = "C passes pointers, and the symbols have C's names")]
 
 mod call;
+mod client;
 mod status;
 mod value;
 
-use call::{bytes, call};
+use call::{bytes, call, pair};
 use micanite_client::{CasOutcome, Client};
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
+pub use client::Micanite;
 pub use status::Status;
 pub use value::{MicaniteValue, micanite_value_free};
-
-/// A client, and the error of its last call.
-#[derive(Debug)]
-pub struct Micanite {
-    client: Option<Client>,
-    error: CString,
-}
 
 /// Connects to the servers of a list, separated by commas.
 ///
@@ -33,18 +28,9 @@ pub unsafe extern "C" fn micanite_connect(servers: *const c_char, client: *mut *
     }
     // SAFETY: it is not null, and so a C string, as the caller promises.
     let servers = unsafe { CStr::from_ptr(servers) }.to_string_lossy();
-    let names = servers.split(',').map(str::trim);
-    let builder = names.fold(Client::builder(), |builder, name| builder.server(name));
-    let mut made = Box::new(Micanite { client: None, error: CString::default() });
-    let status = match builder.connect() {
-        Ok(connected) => {
-            made.client = Some(connected);
-            Status::Ok
-        }
-        Err(error) => made.fail(&error),
-    };
+    let (made, status) = Micanite::connect(servers.into_owned());
     // SAFETY: it is not null, and can be written, as the caller promises.
-    unsafe { client.write(Box::into_raw(made)) };
+    unsafe { client.write(Box::into_raw(Box::new(made))) };
     status
 }
 
@@ -54,9 +40,13 @@ pub unsafe extern "C" fn micanite_connect(servers: *const c_char, client: *mut *
 /// `client` is null or came from [`micanite_connect`] and was not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_close(client: *mut Micanite) {
-    if !client.is_null() {
-        // SAFETY: it came out of a box, and nobody has it any more, as the caller promises.
-        drop(unsafe { Box::from_raw(client) });
+    if client.is_null() {
+        return;
+    }
+    // SAFETY: it came out of a box, and nobody has it any more, as the caller promises.
+    let client = unsafe { Box::from_raw(client) };
+    if client.was_forked_inside() {
+        std::mem::forget(client);
     }
 }
 
@@ -68,7 +58,7 @@ pub unsafe extern "C" fn micanite_close(client: *mut Micanite) {
 pub unsafe extern "C" fn micanite_error(client: *const Micanite) -> *const c_char {
     // SAFETY: it is null or a client that no other thread uses, as the caller promises.
     match unsafe { client.as_ref() } {
-        Some(client) => client.error.as_ptr(),
+        Some(client) => client.error().as_ptr(),
         None => c"no client".as_ptr(),
     }
 }
@@ -139,13 +129,10 @@ macro_rules! store {
             $flags: u32,
             $expiry: u32,
         ) -> Status {
-            // SAFETY: the caller promises that it is null or good for its length.
-            let value = unsafe { bytes(value, value_length) };
-            let Some($value) = value else {
-                return Status::BadArgument;
-            };
+            // SAFETY: the caller promises that both are null or good for their lengths.
+            let given = unsafe { pair((key, key_length), (value, value_length)) };
             // SAFETY: the same promises.
-            unsafe { call(client, (key, key_length), |$client, $key| $does) }
+            unsafe { call(client, given, |$client, ($key, $value)| $does) }
         }
     };
 }
@@ -175,11 +162,9 @@ pub unsafe extern "C" fn micanite_cas(
     expiry: u32,
     cas: u64,
 ) -> Status {
-    // SAFETY: the caller promises that it is null or good for its length.
-    let Some(value) = (unsafe { bytes(value, value_length) }) else {
-        return Status::BadArgument;
-    };
-    let store = |client: &mut Client, key: &[u8]| {
+    // SAFETY: the caller promises that both are null or good for their lengths.
+    let given = unsafe { pair((key, key_length), (value, value_length)) };
+    let store = |client: &mut Client, (key, value): (&[u8], &[u8])| {
         let outcome = client.cas(key, value, cas, (flags, expiry))?;
         Ok(match outcome {
             CasOutcome::Stored => Status::Ok,
@@ -188,7 +173,7 @@ pub unsafe extern "C" fn micanite_cas(
         })
     };
     // SAFETY: the same promises.
-    unsafe { call(client, (key, key_length), store) }
+    unsafe { call(client, given, store) }
 }
 
 /// Removes an item.
@@ -202,8 +187,10 @@ pub unsafe extern "C" fn micanite_delete(
     key_length: usize,
 ) -> Status {
     let delete = |client: &mut Client, key: &[u8]| client.delete(key).map(Status::found);
+    // SAFETY: the caller promises that it is null or good for its length.
+    let key = unsafe { bytes(key, key_length) };
     // SAFETY: the same promises.
-    unsafe { call(client, (key, key_length), delete) }
+    unsafe { call(client, key, delete) }
 }
 
 /// Replaces the expiry of an item.
@@ -218,8 +205,10 @@ pub unsafe extern "C" fn micanite_touch(
     expiry: u32,
 ) -> Status {
     let touch = |client: &mut Client, key: &[u8]| client.touch(key, expiry).map(Status::found);
+    // SAFETY: the caller promises that it is null or good for its length.
+    let key = unsafe { bytes(key, key_length) };
     // SAFETY: the same promises.
-    unsafe { call(client, (key, key_length), touch) }
+    unsafe { call(client, key, touch) }
 }
 
 /// Adds to a number.
@@ -239,8 +228,10 @@ pub unsafe extern "C" fn micanite_increment(
         sum = client.increment(key, delta)?;
         Ok(Status::found(sum.is_some()))
     };
+    // SAFETY: the caller promises that it is null or good for its length.
+    let key = unsafe { bytes(key, key_length) };
     // SAFETY: the same promises.
-    let status = unsafe { call(client, (key, key_length), add) };
+    let status = unsafe { call(client, key, add) };
     // SAFETY: the caller promises that it is null or can be written.
     unsafe { tell(number, sum) };
     status
@@ -263,8 +254,10 @@ pub unsafe extern "C" fn micanite_decrement(
         difference = client.decrement(key, delta)?;
         Ok(Status::found(difference.is_some()))
     };
+    // SAFETY: the caller promises that it is null or good for its length.
+    let key = unsafe { bytes(key, key_length) };
     // SAFETY: the same promises.
-    let status = unsafe { call(client, (key, key_length), subtract) };
+    let status = unsafe { call(client, key, subtract) };
     // SAFETY: the caller promises that it is null or can be written.
     unsafe { tell(number, difference) };
     status
@@ -278,12 +271,5 @@ unsafe fn tell(to: *mut u64, number: Option<u64>) {
     if let (false, Some(number)) = (to.is_null(), number) {
         // SAFETY: it is not null, and can be written, as the caller promises.
         unsafe { ptr::write(to, number) };
-    }
-}
-
-impl Micanite {
-    fn fail(&mut self, error: &micanite_client::Error) -> Status {
-        self.error = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
-        Status::of(error)
     }
 }

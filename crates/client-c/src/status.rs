@@ -28,7 +28,7 @@ pub enum Status {
     OutOfSpace = -6,
     /// The value is not a number.
     NotANumber = -7,
-    /// A pointer that is required is null.
+    /// A pointer that is required is null, or the expiry is too far.
     BadArgument = -8,
 }
 
@@ -41,6 +41,7 @@ impl Status {
             Error::TooLarge { .. } => Self::TooLarge,
             Error::OutOfSpace => Self::OutOfSpace,
             Error::NotANumber => Self::NotANumber,
+            Error::ExpiryTooFar => Self::BadArgument,
             _ => Self::Error,
         }
     }

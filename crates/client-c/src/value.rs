@@ -67,9 +67,8 @@ pub(crate) unsafe fn fetch(
     value: *mut MicaniteValue,
     get: impl FnOnce(&mut Client, &[u8]) -> Result<Option<Value>, Error>,
 ) -> Status {
-    if value.is_null() {
-        return Status::BadArgument;
-    }
+    // SAFETY: the caller promises that it is null or good for its length.
+    let key = unsafe { bytes(key.0, key.1) }.filter(|_| !value.is_null());
     let mut found = None;
     let fetch = |client: &mut Client, key: &[u8]| {
         found = get(client, key)?;
@@ -81,8 +80,10 @@ pub(crate) unsafe fn fetch(
         Status::Ok => MicaniteValue::of(found),
         _ => MicaniteValue::none(status),
     };
-    // SAFETY: it is not null and can be written, as the caller promises.
-    unsafe { value.write(told) };
+    if !value.is_null() {
+        // SAFETY: it is not null and can be written, as the caller promises.
+        unsafe { value.write(told) };
+    }
     status
 }
 
@@ -96,43 +97,46 @@ pub(crate) unsafe fn fetch_many(
     count: usize,
     values: *mut MicaniteValue,
 ) -> Status {
-    if keys.is_null() || lengths.is_null() || values.is_null() {
-        return if count == 0 { Status::Ok } else { Status::BadArgument };
-    }
-    // SAFETY: it is not null, and has so many entries, as the caller promises.
-    let starts = unsafe { slice::from_raw_parts(keys, count) };
-    // SAFETY: as above.
-    let lengths = unsafe { slice::from_raw_parts(lengths, count) };
-    for number in 0..count {
-        // SAFETY: there is room for `count` values, as the caller promises.
-        let place = unsafe { values.add(number) };
+    let (mut starts, mut sizes) = (&[][..], &[][..]);
+    if !keys.is_null() && !lengths.is_null() {
+        // SAFETY: it is not null, and has so many entries, as the caller promises.
+        starts = unsafe { slice::from_raw_parts(keys, count) };
         // SAFETY: as above.
-        unsafe { place.write(MicaniteValue::none(Status::BadArgument)) };
+        sizes = unsafe { slice::from_raw_parts(lengths, count) };
     }
-    let mut wanted = Vec::with_capacity(count);
-    for (start, length) in starts.iter().zip(lengths) {
+    let are_given = starts.len() == count && (count == 0 || !values.is_null());
+    let key = |number: usize| {
+        let (start, length) = (starts.get(number)?, sizes.get(number)?);
         // SAFETY: each key is null or good for its length, as the caller promises.
-        match unsafe { bytes(*start, *length) } {
-            Some(key) => wanted.push(key),
-            None => return Status::BadArgument,
-        }
-    }
-    let mut found = Vec::new();
-    let fetch = |client: &mut Client, _: &[u8]| {
-        found = client.multi_get(&wanted)?;
-        Ok(Status::Ok)
+        unsafe { bytes(*start, *length) }
     };
-    // SAFETY: the same promise about the client; the empty key is a literal.
-    let status = unsafe { call(client, (ptr::null(), 0), fetch) };
-    for number in 0..count {
-        let told = match found.get_mut(number) {
-            Some(value) => MicaniteValue::of(value.take()),
-            None => MicaniteValue::none(status),
+    let wanted: Vec<_> = (0..if values.is_null() { 0 } else { count }).map(key).collect();
+    let known: Vec<_> = wanted.iter().flatten().copied().collect();
+    let mut found = Vec::new();
+    let fetch = |client: &mut Client, ()| {
+        found = client.get_each(&known);
+        let failed = found.iter().find_map(|one| one.as_ref().err());
+        failed.map_or(Ok(Status::Ok), |error| Err(error.clone()))
+    };
+    // SAFETY: the same promise about the client.
+    let mut status = unsafe { call(client, are_given.then_some(()), fetch) };
+    let mut found = found.into_iter();
+    for (number, key) in wanted.iter().enumerate() {
+        let told = match (key, key.and_then(|_| found.next())) {
+            (_, Some(Ok(value))) => MicaniteValue::of(value),
+            (_, Some(Err(error))) => MicaniteValue::none(Status::of(&error)),
+            // There was no client to ask.
+            (Some(_), None) => MicaniteValue::none(status),
+            (None, None) => MicaniteValue::none(Status::BadArgument),
         };
         // SAFETY: there is room for `count` values, as the caller promises.
         let place = unsafe { values.add(number) };
         // SAFETY: as above; what was there before owns nothing.
         unsafe { place.write(told) };
+    }
+    if status == Status::Ok && wanted.contains(&None) {
+        // SAFETY: the same promise about the client.
+        status = unsafe { call(client, None::<()>, |_, ()| Ok(Status::Ok)) };
     }
     status
 }

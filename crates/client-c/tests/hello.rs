@@ -1,11 +1,13 @@
 //! Compiles the C example, links it both ways and as installed, and runs it against a real server.
 
+mod build;
 #[path = "../../client/tests/common/mod.rs"]
 mod common;
 #[cfg(feature = "libfabric")]
 #[path = "../../fabric/tests/ports/mod.rs"]
 mod ports;
 
+use build::{here, include, library, shared_flags};
 use common::Server;
 use micanite_test_skip::skip;
 use std::path::{Path, PathBuf};
@@ -32,36 +34,9 @@ fn server_process() {
     common::serve_if_child();
 }
 
-/// Finds cargo's library: beside the test, or above it.
-fn library(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folders = test.ancestors().skip(1).take(2);
-    let mut places = folders.map(|folder| folder.join(name));
-    places.find(|place| place.exists()).unwrap_or_else(|| panic!("cargo has built no {name}"))
-}
-
-fn here() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// Compiles the example as a program of a name.
 fn compile(name: &str, flags: &[String]) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hello-{name}"));
-    let compiled = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"])
-        .arg(here().join("examples/hello.c"))
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&compiled.stderr);
-    assert!(compiled.status.success(), "{said}");
-    program
-}
-
-fn include() -> String {
-    format!("-I{}", here().join("include").display())
+    build::compile("examples/hello.c", &format!("hello-{name}"), flags)
 }
 
 fn hello(program: &Path, servers: &str) -> (bool, String, String) {
@@ -113,9 +88,7 @@ fn the_example_prints_the_expected_lines() {
     }
     let place = std::env::temp_dir().join(format!("micanite-hello-{}", std::process::id()));
     let server = Server::start(&format!("-t 2 --local {}", place.display()));
-    let shared = library("libmicanite.so");
-    let folder = shared.parent().unwrap().display();
-    let shared = [include(), format!("-L{folder}"), "-lmicanite".to_owned()];
+    let shared = shared_flags();
     let archive = library("libmicanite.a").display().to_string();
     let system: &[_] = match cfg!(feature = "dpdk") {
         true => &["-lrte_ethdev", "-lrte_mempool", "-lrte_mbuf", "-lrte_eal"],
@@ -149,8 +122,7 @@ fn the_example_works_over_a_fabric() {
     }
     let address = format!("127.0.0.1:{}", ports::free_ports(1));
     let _server = Server::start(&format!("-t 1 --fabric tcp;ofi_rxm,{address}"));
-    let folder = library("libmicanite.so").parent().unwrap().display().to_string();
-    let program = compile("fabric", &[include(), format!("-L{folder}"), "-lmicanite".to_owned()]);
+    let program = compile("fabric", &shared_flags());
     let (succeeded, out, error) = hello(&program, &format!("fabric://{address}?provider=tcp;ofi_rxm"));
     assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
 }

@@ -1,0 +1,99 @@
+//! A client of C's, and what a fork in the middle of a call leaves of it.
+
+use crate::Status;
+use micanite_client::{Client, Error};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// A client, and the error of its last call.
+#[derive(Debug)]
+pub struct Micanite {
+    servers: String,
+    /// `None`: it has not connected.
+    client: Option<Client>,
+    error: CString,
+    /// A thread is inside a call. In the child of a fork that thread does not exist, and has left the client
+    /// in no known state.
+    is_inside: AtomicBool,
+    /// Number of the process that has connected.
+    process: u32,
+}
+
+impl Micanite {
+    /// Connects to the servers of a list, separated by commas.
+    pub(crate) fn connect(servers: String) -> (Self, Status) {
+        let process = std::process::id();
+        let mut made = Self {
+            servers,
+            client: None,
+            error: CString::default(),
+            is_inside: AtomicBool::new(false),
+            process,
+        };
+        let status = match made.connected() {
+            Ok(client) => {
+                made.client = Some(client);
+                Status::Ok
+            }
+            Err(error) => made.fail_with(&error),
+        };
+        (made, status)
+    }
+
+    fn connected(&self) -> Result<Client, Error> {
+        let names = self.servers.split(',').map(str::trim);
+        names.fold(Client::builder(), |builder, name| builder.server(name)).connect()
+    }
+
+    /// Returns the error of the last call.
+    pub(crate) fn error(&self) -> &CString {
+        &self.error
+    }
+
+    /// Runs a call of the client.
+    pub(crate) fn run(&mut self, call: impl FnOnce(&mut Client) -> Result<Status, Error>) -> Status {
+        if self.was_forked_inside()
+            && let Err(error) = self.start_over()
+        {
+            return self.fail_with(&error);
+        }
+        let Some(client) = &mut self.client else {
+            return Status::Unreachable;
+        };
+        self.is_inside.store(true, Ordering::Relaxed);
+        // A fork sees this before it sees what the call changes.
+        fence(Ordering::Release);
+        let result = call(client);
+        self.is_inside.store(false, Ordering::Release);
+        match result {
+            Ok(status) => {
+                self.error = CString::default();
+                status
+            }
+            Err(error) => self.fail_with(&error),
+        }
+    }
+
+    /// Returns whether this process is the child of a fork that came while a thread was inside a call.
+    pub(crate) fn was_forked_inside(&self) -> bool {
+        self.is_inside.load(Ordering::Relaxed) && self.process != std::process::id()
+    }
+
+    /// Leaks the client, and connects anew.
+    fn start_over(&mut self) -> Result<(), Error> {
+        std::mem::forget(self.client.take());
+        self.client = Some(self.connected()?);
+        self.process = std::process::id();
+        Ok(())
+    }
+
+    fn fail_with(&mut self, error: &Error) -> Status {
+        self.fail(Status::of(error), &error.to_string())
+    }
+
+    /// Keeps the text of an error.
+    pub(crate) fn fail(&mut self, status: Status, text: &str) -> Status {
+        self.error = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        status
+    }
+}
