@@ -21,7 +21,7 @@ const BUSY_POLL_FRAMES: c_int = 64;
 
 /// Longest wait for a queue that is taken: the kernel frees the queue of a closed socket a little
 /// later.
-const BIND_TIMEOUT: Duration = Duration::from_secs(2);
+const BIND_TIMEOUT: Duration = Duration::from_secs(10);
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
 /// Binding of a socket.
