@@ -151,6 +151,7 @@ def test_both_ends_over_memif(memif, dataset):
         assert counted("replies_copied") == counted("replies_no_frame") == 0
 
 
+@pytest.mark.full
 def test_a_memif_peer_leaves_and_returns(memif):
     """The peer ends by itself, or a signal ends it in the middle of its work; values are compared each time.
     """

@@ -1,6 +1,5 @@
 """While clients attack, the server holds no more memory than it printed at start, and others are served."""
 
-
 import contextlib
 import shutil
 import statistics
@@ -16,6 +15,7 @@ from harness.native.client import NativeClient
 from harness.poll import until
 from harness.server import Server
 
+WORKERS = [pytest.param(1, marks=pytest.mark.full), 2]
 ROUND_TRIPS = 200
 # Appends to a long value, a queue full of them, in a build for tests.
 DRAINED_S = 180
@@ -39,7 +39,7 @@ def under(name, server):
         process.stdout.close()
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+@pytest.fixture(scope="module", params=WORKERS, ids=lambda workers: f"workers{workers}")
 def attacked(request):
     server = Server("-t", request.param, "-m", "64", "-c", "400", "-U", "-1", "--native", "-1")
     server.budget = printed_budget_bytes(server)
@@ -47,7 +47,7 @@ def attacked(request):
     server.end()
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+@pytest.fixture(scope="module", params=WORKERS, ids=lambda workers: f"workers{workers}")
 def attacked_in_tls(request, tmp_path_factory):
     """A server that speaks TLS over TCP; others come through its Unix socket."""
     place = tmp_path_factory.mktemp("tls")

@@ -11,6 +11,7 @@ ITEMS = 10_000_000
 BATCH = 20_000
 
 
+@pytest.mark.full
 def test_ten_million_small_items_fit_the_printed_budget(start, workers):
     server = start("-t", workers, "-m", "64", "-c", "16")
     budget = printed_budget_bytes(server)

@@ -21,7 +21,7 @@ STEADY = (*LOAD, "--warmup", "1s")
 ERRORS = ("forwarded", "crossed", "ring_full", "bad_requests", "bad_datagrams")
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=lambda count: f"nics{count}")
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.full)], ids=lambda count: f"nics{count}")
 def nics(request):
     with Nics(request.param) as made:
         yield made
@@ -58,7 +58,7 @@ def steady(server, *options, address=None):
     return errors, [new - old for new, old in zip(after[1], before[1], strict=True)]
 
 
-@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+@pytest.mark.parametrize("family", ["ipv4", pytest.param("ipv6", marks=pytest.mark.full)])
 def test_requests_come_by_the_interface_of_their_owner(nics, kind, family):
     """What crosses is what was sent before a client had found the paths, and does not grow with the load."""
     address = nics.address(0) if family == "ipv4" else f"[{nics.address6(0)}]"
@@ -122,6 +122,7 @@ def test_moved_partitions_are_followed_to_another_interface(nics, kind):
             running.communicate()
 
 
+@pytest.mark.full
 def test_balancing_moves_partitions_between_interfaces(kind):
     """All of the load is for partitions of one interface; a client follows those that move."""
     with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, "--access", "erew") as server:

@@ -26,7 +26,12 @@ def served(workers, access):
 
 @pytest.mark.parametrize(
     ("workers", "access", "count"),
-    [(1, "erew", 100_000), (2, "erew", MILLION), (2, "crcw", 100_000), (4, "crew", 100_000)],
+    [
+        pytest.param(1, "erew", 100_000, marks=pytest.mark.full),
+        pytest.param(2, "erew", MILLION, marks=pytest.mark.full),
+        (2, "crcw", 100_000),
+        pytest.param(4, "crew", 100_000, marks=pytest.mark.full),
+    ],
 )
 def test_increments_through_a_bad_network_are_exact(workers, access, count):
     """The client library sends: every increment counts once, and every one is answered."""

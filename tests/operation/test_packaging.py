@@ -122,6 +122,7 @@ def unpacked(generated, tmp_path_factory):
     return package, directory / "root"
 
 
+@pytest.mark.full
 def test_the_debian_package(unpacked):
     package, root = unpacked
     fields = dict(re.findall(r"^([\w-]+): (.*)$", output("dpkg-deb", "--field", package), re.MULTILINE))
@@ -174,6 +175,7 @@ def test_a_link_to_a_file_that_is_not_packed_becomes_its_text(tmp_path):
     assert packed == "[b](b.md#x) `c` d [e](#e) [f](https://f.test/) `[g](g.md)`\n"
 
 
+@pytest.mark.full
 def test_lintian_has_nothing_to_say(unpacked):
     need("lintian")
     assert output("lintian", "--fail-on", "error,warning", unpacked[0]).strip() == ""

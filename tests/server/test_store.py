@@ -19,7 +19,9 @@ SIZES = {
 }
 
 
-@pytest.fixture(params=[("-M",), ("-M", "--access", "erew")], ids=["crcw", "erew"])
+@pytest.fixture(
+    params=[("-M",), pytest.param(("-M", "--access", "erew"), marks=pytest.mark.full)], ids=["crcw", "erew"]
+)
 def store(request, start):
     """A store of its own, of two workers."""
     return start("-t", "2", "-m", f"{MEMORY_BYTES}b", *request.param)
