@@ -19,9 +19,10 @@ LOAD = ("--items", 1000, "--batch", 8, "--pipeline", 64, "--duration", "500ms", 
 # A client probes an address within milliseconds, where machines do not stand still.
 STEADY = (*LOAD, "--warmup", "1s")
 ERRORS = ("forwarded", "crossed", "ring_full", "bad_requests", "bad_datagrams")
+COUNTS = [2, pytest.param(4, marks=pytest.mark.full)]
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.full)], ids=lambda count: f"nics{count}")
+@pytest.fixture(scope="module", params=COUNTS, ids=lambda count: f"nics{count}")
 def nics(request):
     with Nics(request.param) as made:
         yield made
