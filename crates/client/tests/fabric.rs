@@ -6,10 +6,10 @@ mod children;
 mod common;
 #[path = "../../server/tests/counting/mod.rs"]
 mod counting;
-#[path = "../../fabric/tests/ports/mod.rs"]
-mod ports;
 #[path = "fabric/forks.rs"]
 mod forks;
+#[path = "../../fabric/tests/ports/mod.rs"]
+mod ports;
 
 use std::time::{Duration, Instant};
 
