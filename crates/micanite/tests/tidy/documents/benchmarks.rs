@@ -188,7 +188,7 @@ fn records_that_do_not_fit_are_found() {
     };
     let fits = command("net", "null", "[1]");
     let one = section("one", &[fits.clone(), command("net", "\"no NIC\"", "null")]);
-    assert_eq!(found(&[one.clone(), section("two", &[fits.clone()])]), [""; 0]);
+    assert_eq!(found(&[one.clone(), section("two", std::slice::from_ref(&fits))]), [""; 0]);
     assert_eq!(
         found(&[
             one.clone(),
