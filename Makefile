@@ -113,7 +113,8 @@ feature-deps:
 test-unit: feature-deps
 	@scripts/deps python
 	@echo "### suite: unit"
-	NEXTEST_TEST_THREADS=$$(($$(nproc) + 1)) scripts/part unit .venv/bin/cargo-nextest nextest run --workspace $(FEATURES)
+	NEXTEST_TEST_THREADS=$$(($$(nproc) + 1)) \
+	  scripts/part unit .venv/bin/cargo-nextest nextest run --workspace $(FEATURES)
 	scripts/part doctests cargo test --workspace $(FEATURES) --doc
 
 # Models of the concurrent parts, every interleaving within their bounds (loom).

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from harness.claims import free_port
 from harness.failures import WrongValue, nothing_wrong
 from harness.native.endpoint import FabricServer
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.tools.programs import Tool
 

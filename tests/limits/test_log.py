@@ -6,8 +6,8 @@ import re
 import socket
 import subprocess
 
-from harness.claims import free_port
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import Server, command, environment, leave
 

@@ -6,8 +6,8 @@ import tempfile
 
 import pytest
 
-from harness.claims import free_port, free_ports
 from harness.native.server import NativeServer
+from harness.network.claims import free_port, free_ports
 from harness.tools.linearizability import Clients, assert_met, check
 
 # MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).

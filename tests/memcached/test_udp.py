@@ -10,10 +10,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness.claims import free_port
 from harness.memcached.replies import ON_A_MISSING_KEY
 from harness.memcached.udp import UdpClient, UdpServer, frame
 from harness.memory import printed_budget_bytes
+from harness.network.claims import free_port
 from harness.network.kernel_get import MODES, AnsweringLink, KernelServer
 from harness.poll import until
 from harness.server import PROJECT, run

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from harness.claims import free_ports
 from harness.native import Opcode, Status
 from harness.native.client import NativeClient
 from harness.native.server import Difference, NativeServer
+from harness.network.claims import free_ports
 from harness.tools.programs import Increments, Relay
 
 BAD = {"loss": 0.3, "duplicate": 0.3, "reorder": 0.2, "reorder_ms": 3}

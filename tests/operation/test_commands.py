@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness.claims import free_port
+from harness.network.claims import free_port
 from harness.server import command, environment, run_ctl
 from harness.tools.record import done, refused
 

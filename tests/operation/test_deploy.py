@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from harness.claims import free_port
 from harness.memcached.proxy import nutcracker
+from harness.network.claims import free_port
 from harness.server import PROJECT, command, run, run_ctl
 
 DEPLOY = PROJECT / "deploy"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.claims import free_port
 from harness.memcached.tls import Authority, TlsConnection
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import command, environment, run_ctl
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness.claims import free_port
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import command, environment, run
 

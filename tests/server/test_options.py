@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
-from harness.claims import free_port
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.server import run
 
 LETTERS = "plsamtcIRbvUuPdAhMD"

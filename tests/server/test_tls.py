@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec
 from pymemcache.client.base import Client
 
-from harness.claims import free_ports
 from harness.memcached.tls import Authority, TlsConnection, serving
 from harness.memcached.udp import UdpClient
+from harness.network.claims import free_ports
 from harness.poll import until
 from harness.server import run
 

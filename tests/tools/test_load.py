@@ -8,8 +8,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from harness.claims import free_port
 from harness.native.server import NativeServer
+from harness.network.claims import free_port
 from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT, Server
 from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load

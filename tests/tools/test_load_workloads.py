@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.claims import free_port
 from harness.native.server import NativeServer
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.tools.load import PATIENT, SHORT, load_some, run_load
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.claims import free_port
 from harness.native.server import NativeServer
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import Server, environment
 from harness.tools.fake import FakeStream

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from harness.claims import free_ports
 from harness.native.server import NativeServer
+from harness.network.claims import free_ports
 from harness.poll import until
 from harness.server import environment
 from harness.tools.programs import Relay

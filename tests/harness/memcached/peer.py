@@ -4,8 +4,8 @@ import os
 import subprocess
 from contextlib import contextmanager
 
-from harness.claims import free_port
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT
 

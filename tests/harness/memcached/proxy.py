@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness.claims import free_port
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.poll import DEADLINE_S, until
 from harness.server import PROJECT
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from harness import native
-from harness.claims import free_ports
 from harness.native import Header, Kind, Opcode, Request, Status, fabric
+from harness.network.claims import free_ports
 from harness.poll import DEADLINE_S, until
 from harness.server import Server, run_ctl
 from harness.tools.programs import tools

@@ -14,8 +14,8 @@ import signal
 import subprocess
 import textwrap
 
-from harness.claims import free_ports
 from harness.failures import judge_end
+from harness.network.claims import free_ports
 from harness.poll import until
 from harness.server import command, environment
 

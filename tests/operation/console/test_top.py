@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from harness.claims import free_port
 from harness.memcached.peer import running
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import PROJECT, Server, command, environment
 from harness.tools.fake import FakeStream
