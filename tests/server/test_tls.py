@@ -397,5 +397,4 @@ def test_faulty_files_end_the_start_with_a_reason(authority, options, said):
     names = {name: getattr(authority, name) for name in ("chain", "key", "client", "folder")}
     port = () if "-p" in options.split() else ("-p", -1)
     ended = run(*port, *options.format(**names).split())
-    assert ended.returncode != 0
-    assert said.format(**names) in ended.stderr
+    assert ended.returncode != 0 and said.format(**names) in ended.stderr, ended

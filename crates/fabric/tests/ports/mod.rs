@@ -1,4 +1,4 @@
-//! Ports that a test names itself, as `tests/harness/claims.py` finds them: they stay this process's, and the
+//! Ports that a test names itself, as `tests/harness/network/claims.py` finds them: they stay this process's, and the
 //! kernel gives them to nobody.
 
 use std::hash::{BuildHasher, RandomState};
