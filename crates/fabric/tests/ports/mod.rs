@@ -1,5 +1,5 @@
-//! Ports that a test names itself, as `tests/harness/network/claims.py` finds them: they stay this process's, and the
-//! kernel gives them to nobody.
+//! Ports that a test names itself, as `tests/harness/network/claims.py` finds them: they stay this process's,
+//! and the kernel gives them to nobody.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{TcpListener, UdpSocket};
