@@ -1,5 +1,13 @@
 //! Random numbers for nonces and jitter, which others cannot guess easily.
 
+use std::hash::{BuildHasher, RandomState};
+
+/// Returns a random number from the system. The keys of [`RandomState`] alone do not do: children of a fork
+/// have copies of them, and would draw the same client number.
+pub(crate) fn seed() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(std::process::id()))
+}
+
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);

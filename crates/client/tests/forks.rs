@@ -33,7 +33,7 @@ fn client(server: &Server) -> Client {
 
 /// Gets short and long values of its own, and adds to a common number; returns whether all was right.
 fn works(client: &mut Client, number: u8) -> Result<bool, Error> {
-    let (short, long) = ([b's', number], [b'l', number]);
+    let (short, long) = ([b's', b'0' + number], [b'l', b'0' + number]);
     for _ in 0..100 {
         let short = client.get(&short)?.is_some_and(|value| value.bytes == [number; 40]);
         let long = client.get(&long)?.is_some_and(|value| value.bytes == [number; 20_000]);
@@ -51,9 +51,9 @@ fn children_of_a_fork_get_their_own_replies_and_lose_no_increment() -> Result<()
     let mut client = client(&server);
     client.set(b"sum", b"0", 0, 0)?;
     for number in 0..=CHILDREN {
-        client.set(&[b's', number], &[number; 40], 0, 0)?;
+        client.set(&[b's', b'0' + number], &[number; 40], 0, 0)?;
         // It is longer than a datagram, and goes over TCP.
-        client.set(&[b'l', number], &[number; 20_000], 0, 0)?;
+        client.set(&[b'l', b'0' + number], &[number; 20_000], 0, 0)?;
     }
     let mut child = |number| Child::start(|| works(&mut client, number).unwrap_or(false));
     let children: Vec<_> = (0..CHILDREN).map(&mut child).collect();

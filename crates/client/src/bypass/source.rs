@@ -1,10 +1,10 @@
 //! Source addresses and UDP ports. Under AF_XDP a socket of the kernel is bound to each port, so
 //! that no other program gets it.
 
+use crate::random;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::SockaddrStorage;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::ops::RangeInclusive;
@@ -94,7 +94,7 @@ pub(super) fn bind(
 
 /// Returns a random first port for as many ports as there are queues.
 pub(super) fn random_first(queues: usize) -> u16 {
-    let random = RandomState::new().hash_one(0_u8);
+    let random = random::seed();
     let choices = DYNAMIC.len().saturating_sub(queues).max(1) as u64;
     DYNAMIC.start() + (random % choices) as u16
 }

@@ -1,6 +1,5 @@
 //! The non-blocking client over a fabric.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 
 use super::counters::FabricCounters;
@@ -12,6 +11,7 @@ use super::url::FabricUrl;
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::operation::{Completion, Operation};
+use crate::random;
 use micanite_memory::ForkMark;
 
 /// The non-blocking client over a fabric, for callers with many operations in flight: submit, poll, and wait
@@ -51,8 +51,7 @@ impl FabricLink {
     /// No server replies, or the build has no libfabric, or a server refuses the login, or has no room for
     /// another client.
     pub fn connect(urls: &[FabricUrl], options: &FabricOptions) -> Result<Self, Error> {
-        // The standard library draws this from the system's randomness.
-        let seed = RandomState::new().hash_one(0_u8);
+        let seed = random::seed();
         let mut pool = Pool::new(urls, options, seed)?;
         pool.introduce()?;
         Ok(Self { pool, process: ForkMark::new()? })

@@ -9,11 +9,11 @@ use crate::driver::{Driver, SubmitError};
 use crate::error::Error;
 use crate::operation::{Completion, Operation};
 use crate::options::{Options, ServerAddress};
+use crate::random;
 use kernel::Socket;
 use micanite_memory::ForkMark;
 use micanite_net::bypass::PortName;
 use micanite_net::datagram::UdpOptions;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
@@ -147,8 +147,7 @@ impl Link {
     }
 
     fn new(servers: &[ServerAddress], options: Options, ports: Ports) -> Result<Self, Error> {
-        // The standard library draws this from the system's randomness.
-        let seed = RandomState::new().hash_one(0_u8);
+        let seed = random::seed();
         Ok(Self {
             driver: Driver::new(options, servers, seed),
             names: servers.iter().map(|server| server.name.clone()).collect(),
