@@ -22,8 +22,7 @@ fn signal(server: &Server, name: &str) {
 #[test]
 fn each_sentence_of_the_header_holds() {
     if Command::new("cc").arg("--version").output().is_err() {
-        println!("skipped: there is no C compiler (cc)");
-        return;
+        return micanite_test_skip::skip("there is no C compiler (cc)");
     }
     let flags = [build::shared_flags(), vec!["-pthread".to_owned()]].concat();
     let program = build::compile("tests/header.c", "header", &flags);

@@ -151,9 +151,7 @@ impl fmt::Display for Error {
             Self::TooLarge { limit_bytes: Some(limit) } => {
                 write!(out, "the value exceeds the server's limit of {limit} bytes")
             }
-            Self::TooLarge { limit_bytes: None } => {
-                write!(out, "the value exceeds the server's limit")
-            }
+            Self::TooLarge { limit_bytes: None } => write!(out, "the value exceeds the server's limit"),
             Self::NoStream { server } => write!(
                 out,
                 "the value does not fit a datagram, \
