@@ -34,6 +34,7 @@ mod owner;
 mod patience;
 #[cfg(not(any(loom, miri)))]
 mod readable;
+mod slice;
 pub mod sync;
 
 pub use allocate::{allocate, reopen_for_loads};
@@ -46,6 +47,7 @@ pub use heap::Region;
 pub use mapped::Region;
 pub use owner::{Owner, is_owned};
 pub use patience::Patience;
+pub use slice::shorten_slices;
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;

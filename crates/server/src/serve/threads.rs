@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
 use micanite_control::cores;
+use micanite_memory::shorten_slices;
 use micanite_net::{Poller, Streams, Uring, Waker};
 
 use super::ports::Queues;
@@ -176,6 +177,8 @@ fn work(start: Start, poller: Poller) {
     {
         warn!("worker {number} could not be kept on the CPUs {cpus:?}");
     }
+    // Others wait for a worker, clients and workers alike. A kernel may refuse it.
+    shorten_slices();
     let ended = match settings.io.is_uring().then(Uring::new) {
         Some(Ok(uring)) => start.serve(uring),
         Some(Err(error)) => {
