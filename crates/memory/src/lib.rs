@@ -22,32 +22,26 @@ pub mod barrier;
 mod commit;
 mod copy;
 pub mod folder;
-mod fork;
-mod futex;
 #[cfg(any(loom, miri))]
 mod heap;
 pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
 pub mod numa;
-mod owner;
-mod patience;
+mod process;
 #[cfg(not(any(loom, miri)))]
 mod readable;
-mod slice;
 pub mod sync;
+mod wait;
 
 pub use allocate::{allocate, reopen_for_loads};
 pub use allocated::allocated_bytes;
-pub use fork::ForkMark;
-pub use futex::Futex;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]
 pub use mapped::Region;
-pub use owner::{Owner, is_owned};
-pub use patience::Patience;
-pub use slice::shorten_slices;
+pub use process::{ForkMark, Owner, is_owned};
+pub use wait::{Futex, Patience, shorten_slices};
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;
