@@ -2,7 +2,8 @@
 //!
 //! A worker that may not act on a partition posts a closure to the owner's mailbox and waits for
 //! it. It serves its own mailbox meanwhile, so that two workers that wait for each other both
-//! continue. A wait that lasts is a sleep, which the end of the job and jobs for the waiting worker end. There is one slot for each pair of workers: a worker waits for one closure at a time.
+//! continue. A wait that lasts is a sleep, which the end of the job and jobs for the waiting worker
+//! end. There is one slot for each pair of workers: a worker waits for one closure at a time.
 
 use std::cell::UnsafeCell;
 

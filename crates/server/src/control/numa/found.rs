@@ -21,7 +21,8 @@ pub enum Found {
 }
 
 impl Found {
-    /// Looks at this machine, for workers at these CPUs. On one node it makes no system call beyond reading a file.
+    /// Looks at this machine, for workers at these CPUs. On one node it makes no system call beyond reading a
+    /// file.
     pub fn here(choice: Numa, cpus: &[usize]) -> Self {
         Self::of(choice, &Nodes::here(), cpus, policy_of_thread, nodes_allowed)
     }
