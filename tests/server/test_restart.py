@@ -141,6 +141,16 @@ def test_a_signal_restarts_it(start, tmp_path, key):
     assert not (tmp_path / "pid").exists()
 
 
+def test_a_flush_that_is_due_later_is_done_after_a_restart(start, tmp_path, key):
+    server = start("-t", "2", "-m", "64", "--image", tmp_path / "image")
+    with server.connect() as client:
+        client.set(key, b"x")
+        assert client.ask(b"flush_all 2\r\n") == b"OK"
+        assert server.ctl("restart").returncode == 0
+    with server.connect() as client:
+        until(lambda: client.get(key) is None, "the flush")
+
+
 def test_without_an_image_it_has_to_be_forced(start, key):
     server = start("-t", "1", "-m", "64")
     with server.connect() as client:

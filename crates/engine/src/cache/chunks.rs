@@ -48,6 +48,10 @@ impl Cache {
         let all: Option<Vec<_>> = (0..partitions).map(chunks).collect();
         for (partition, chunks) in self.partitions.iter().zip(all.ok_or(AttachError::Sizes)?) {
             partition.chunks.set(chunks).map_err(|_| AttachError::Attached)?;
+            // The process before may have left one.
+            if self.flush_due_s() != 0 {
+                partition.writer(0).set_flush_due(Some(self.flush_due_s()));
+            }
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use micanite_memory::Pages;
-use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
 use crate::access::Epochs;
@@ -74,8 +74,6 @@ pub struct Cache {
     generation: AtomicU64,
     /// Held while a worker flushes or schedules a flush.
     pub(crate) flushing: Queue,
-    /// The second of a scheduled flush, 0 = none. It stays until that flush is done.
-    pub(crate) flush_due_s: AtomicU32,
     pub(crate) prefetch_on: AtomicBool,
     /// Instructions for prefetching.
     pub(crate) level: Level,
@@ -196,7 +194,6 @@ impl Cache {
             changing: Queue::new(),
             flushing: Queue::new(),
             generation: AtomicU64::new(0),
-            flush_due_s: AtomicU32::new(0),
             prefetch_on: AtomicBool::new(true),
             level: Level::of_this_processor(),
             partitions,

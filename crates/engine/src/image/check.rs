@@ -139,7 +139,7 @@ impl Partition {
         for field in [Field::Expiring, Field::Namespaces] {
             self.ensure_field(field, |word| word <= 1, "it is 0 or 1")?;
         }
-        for field in [Field::ExpiryLag, Field::ExpiryLagLast] {
+        for field in [Field::ExpiryLag, Field::ExpiryLagLast, Field::FlushDue] {
             self.ensure_field(field, |word| word <= u64::from(u32::MAX), "too many seconds")?;
         }
         let possible = |word| word < STAMP_END;

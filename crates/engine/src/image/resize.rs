@@ -199,6 +199,7 @@ impl<'a> Copy<'a> {
     }
 
     fn run(&mut self) {
+        self.new[0].set(Field::FlushDue, self.old[0].get(Field::FlushDue));
         match self.old[0].is_store() {
             true => self.copy_store(),
             false => self.copy_cache(),

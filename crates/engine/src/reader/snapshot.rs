@@ -16,6 +16,7 @@ use crate::index::hash::IndexHash;
 use crate::operations::request::Outcome;
 use crate::partition::Partition;
 use crate::reader::copy::Copied;
+use crate::region::Field;
 use crate::writer::{NewItem, Writer};
 use micanite_wire::hash::KeyHash;
 
@@ -76,6 +77,7 @@ impl Cache {
                 number += 1;
             }
         }
+        copies[0].set(Field::FlushDue, self.flush_due_s().into());
         image::close(&copies)?;
         Ok(snapshot)
     }

@@ -89,6 +89,10 @@ pub(crate) enum Field {
     SmallGap = 62,
     /// Units between the data space and the index that a limit of the memory leaves unused.
     MainGap = 63,
+
+    /// The second of a scheduled flush, 0 = none: in the first partition, for all. It stays until that flush
+    /// is done.
+    FlushDue = 1088,
 }
 
 /// Words of one log's line, from its first word on.
@@ -120,6 +124,7 @@ pub(crate) const NAMESPACE_TABLE: usize = 64;
 pub(crate) const NAMESPACE_WORDS: usize = 4;
 
 const _: () = assert!((Field::MainGap as usize) < NAMESPACE_TABLE);
-const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);
+const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= Field::FlushDue as usize);
+const _: () = assert!((Field::FlushDue as usize) < IMAGE_HEADER_WORDS);
 // The logs' lines follow each other: a log's bit is its line.
 const _: () = assert!(Field::MainLog as usize == Field::SmallLog as usize + 8);

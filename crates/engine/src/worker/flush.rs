@@ -1,10 +1,26 @@
-//! Flushes, and invalidation of namespaces: both concern all partitions.
+//! Flushes, and invalidation of namespaces: both concern all partitions. A scheduled flush is part of the
+//! image, because it was acknowledged: the next process does it.
 
 use micanite_memory::sync::Ordering;
 
 use crate::access::lock::Turn;
+use crate::cache::Cache;
+use crate::region::{Field, Word};
 use crate::worker::Worker;
 use crate::writer::Writer;
+
+impl Cache {
+    /// Returns the second of a scheduled flush, 0 = none.
+    #[inline]
+    pub(crate) fn flush_due_s(&self) -> u32 {
+        self.flush_due().load(Ordering::Acquire) as u32
+    }
+
+    #[inline]
+    fn flush_due(&self) -> Word<'_> {
+        self.partitions[0].word(Field::FlushDue as usize)
+    }
+}
 
 impl Worker {
     /// Makes everything stored until the second `at_s` unreachable. If that second has come (`at_s
@@ -12,7 +28,7 @@ impl Worker {
     /// request from that second on does it before. A later call replaces a scheduled flush.
     pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
         let turn = self.turn(&self.cache.flushing);
-        let due = &self.cache.flush_due_s;
+        let due = self.cache.flush_due();
         if at_s <= now_s {
             self.flush(&turn, now_s);
             due.store(0, Ordering::Release);
@@ -23,13 +39,13 @@ impl Worker {
                     self.with_writer(partition, now_s, |writer| writer.set_flush_due(Some(at_s)));
                 }
             }
-            due.store(at_s, Ordering::Release);
+            due.store(at_s.into(), Ordering::Release);
         }
     }
 
     #[inline]
     pub(super) fn flush_if_due(&mut self, now_s: u32) {
-        let due_s = self.cache.flush_due_s.load(Ordering::Acquire);
+        let due_s = self.cache.flush_due_s();
         if due_s != 0 && due_s <= now_s {
             self.flush_in_turn(now_s);
         }
@@ -43,11 +59,10 @@ impl Worker {
     }
 
     fn flush_due(&self, turn: &Turn<'_>, now_s: u32) {
-        let due = &self.cache.flush_due_s;
-        let due_s = due.load(Ordering::Relaxed);
+        let due_s = self.cache.flush_due_s();
         if due_s != 0 && due_s <= now_s {
             self.flush(turn, now_s);
-            due.store(0, Ordering::Release);
+            self.cache.flush_due().store(0, Ordering::Release);
         }
     }
 

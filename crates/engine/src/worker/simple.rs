@@ -44,6 +44,7 @@ impl Worker {
         look: impl FnOnce(&[u8], u32) -> R,
     ) -> Result<Option<R>, Outcome> {
         let hash = self.cache().hash(key);
+        self.flush_if_due(now_s);
         let partition = self.cache().partition(hash);
         let batch = self.enter();
         if partition.route.permission(batch.number()) == Permission::Own {

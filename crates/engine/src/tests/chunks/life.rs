@@ -208,3 +208,19 @@ fn an_area_of_another_cache_and_a_second_one_are_refused() {
     let no_lease = ChunkConfig { lease_ns: 0, ..config };
     assert_eq!(cache.attach_area(&area, no_lease), Err(AttachError::Sizes));
 }
+
+/// Proves that clients know the flush that the process before has left to this one.
+#[test]
+fn a_flush_that_an_earlier_process_scheduled_ends_chunks_in_its_second() {
+    let setup = Setup { maps: true, area: Some(ChunkWrite::Through), ..Setup::default() };
+    let mut earlier = Client::new(&setup.cache(), 0);
+    earlier.set(KEY, b"value");
+    earlier.worker.flush_all(earlier.now_s + 5, earlier.now_s);
+    let maps = earlier.cache().config().maps.clone().unwrap();
+    drop(earlier);
+    let mut client = Client::new(&setup.cache_in(Some(Maps { kept: true, ..maps })), 0);
+    let entry = client.entry_of(KEY);
+    assert!(client.read(KEY, entry).is_some());
+    client.now_s += 5;
+    assert_eq!(client.read(KEY, entry), None);
+}

@@ -99,7 +99,7 @@ impl Workers {
             return false;
         };
         // The first batch or upkeep after its second does a flush. The model does it in that
-        // second.
+        // second, and counts its items.
         self.execute_once(&[], &[], &[]);
         if closed {
             self.end_write_back();

@@ -205,13 +205,12 @@ impl Model {
         self.read_all_chunks();
     }
 
-    /// Continues with the image in a later process. That one knows of no scheduled flush.
+    /// Continues with the image in a later process. That one does a scheduled flush.
     fn reopen(&mut self, closed: bool) {
         if !closed {
             self.forget_dirty();
         }
         if self.workers.reopen(closed) {
-            self.flush_due_s = None;
             self.keys.iter_mut().for_each(|key| key.entries.clear());
         }
         self.audit();

@@ -60,8 +60,7 @@ fn a_due_flush_is_done_before_the_next_one_is_scheduled() {
     }
 }
 
-/// Proves that a flush which the first batch at its second has done survives a kill. One that no
-/// batch and no upkeep has done yet is lost with the process.
+/// Proves that a flush which the first batch at its second has done survives a kill.
 #[test]
 #[cfg_attr(miri, ignore = "maps memory")]
 fn a_flush_is_done_by_the_first_batch_at_its_second_and_survives_a_kill() {
