@@ -90,12 +90,52 @@ impl Image {
     fn get(&mut self, now_s: u32) -> Option<Vec<u8>> {
         self.worker.get_with(KEY, now_s, |value, _| value.to_vec()).unwrap()
     }
+
+    fn ask(&mut self, operation: Operation<'_>) -> (Option<Outcome>, u64) {
+        let mut reply = Reply::default();
+        let request = Request { hash: self.cache.hash(KEY), key: KEY, operation };
+        self.worker.execute(&[request], NOW_S, &mut reply);
+        (reply.outcome, reply.cas)
+    }
+
+    /// Returns the CAS value, which a client knows from then on.
+    fn token(&mut self) -> u64 {
+        let (outcome, cas) = self.ask(Operation::Get { cas: true });
+        assert_eq!(outcome, Some(Outcome::Hit));
+        cas
+    }
+
+    fn compare_and_set(&mut self, cas: u64) -> Option<Outcome> {
+        let (condition, flags) = (Condition::Unchanged(cas), 0);
+        self.ask(Operation::Store { condition, value: b"changed", flags, expiry: Expiry::NEVER }).0
+    }
 }
 
 fn open(config: &Config) -> (Arc<Cache>, Worker) {
     let cache = Arc::new(Cache::new(config).unwrap());
     let worker = cache.worker(0).unwrap();
     (cache, worker)
+}
+
+#[derive(Default)]
+struct Reply {
+    outcome: Option<Outcome>,
+    cas: u64,
+    value: Vec<u8>,
+}
+
+impl ReplySink for Reply {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.cas = meta.cas;
+        self.value = vec![0; meta.value_bytes];
+        Some(&mut self.value)
+    }
+
+    fn rollback(&mut self, _: usize) {}
+
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
 }
 
 /// Proves that a scheduled flush is done by the process whose image it is then, once. It was forgotten.
@@ -112,6 +152,61 @@ fn a_scheduled_flush_is_done_by_a_later_process() {
             assert_eq!(image.get(DUE_S), None, "{semantics:?} {way:?}");
             image.set(b"new", DUE_S);
             assert!(image.next(way).get(DUE_S + 1).is_some(), "flushed again: {semantics:?} {way:?}");
+        }
+    }
+}
+
+/// Proves that a CAS value that a client knows fits its own value, and no later one, in every later image.
+#[test]
+fn cas_values_stay_with_their_values() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        for way in WAYS {
+            let mut image = Image::new("cas", semantics);
+            let mut tokens = Vec::new();
+            for number in 0..100u8 {
+                image.set(&[number; 20], NOW_S);
+                tokens.push(image.token());
+            }
+            image.set(b"last", NOW_S); // no client knows its CAS value
+            let mut image = image.next(way);
+            for token in &tokens {
+                assert_eq!(image.compare_and_set(*token), Some(Outcome::Exists), "{semantics:?} {way:?}");
+            }
+            let known = image.token();
+            assert!(!tokens.contains(&known));
+            let mut image = image.next(way);
+            assert_eq!(image.compare_and_set(known), Some(Outcome::Stored), "{semantics:?} {way:?}");
+            tokens.push(known);
+            for _ in 0..200 {
+                image.set(b"of the same length", NOW_S);
+                let token = image.token();
+                assert!(!tokens.contains(&token), "{semantics:?} {way:?}: {token} again");
+                tokens.push(token);
+            }
+        }
+    }
+}
+
+/// Proves that a snapshot does not accept what the cache gave to a client after the snapshot had begun.
+#[test]
+fn a_snapshot_accepts_no_cas_value_of_the_time_after_it() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let mut image = Image::new("later", semantics);
+        image.set(b"copied", NOW_S);
+        let copy = image.directory.0.join("copy");
+        image.cache.snapshot(&copy, NOW_S).unwrap();
+        let mut later = Vec::new();
+        for number in 0..200u8 {
+            image.set(&[number; 20], NOW_S);
+            later.push(image.token());
+        }
+        let config = Config { image: Some(copy), ..image.config.clone() };
+        let (cache, worker) = open(&config);
+        let mut copy = Image { cache, worker, ..image };
+        for _ in 0..200 {
+            let token = copy.token();
+            assert!(!later.contains(&token), "{semantics:?}: {token}");
+            copy.set(b"another one", NOW_S);
         }
     }
 }

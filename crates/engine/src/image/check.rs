@@ -21,7 +21,7 @@ use crate::region::{Field, LogField};
 
 /// Offsets, stamps and counters are below this: no cache writes this many units in its life, and
 /// sums of them do not overflow.
-const COUNT_MAX: u64 = 1 << 53;
+pub(super) const COUNT_MAX: u64 = 1 << 53;
 
 /// Fields that count events, and nothing else.
 const COUNTERS: [Field; 18] = [

@@ -10,6 +10,7 @@ mod check;
 mod check_index;
 mod header;
 pub(crate) mod marks;
+pub(crate) mod numbers;
 pub(crate) mod outside;
 mod recover;
 mod resize;

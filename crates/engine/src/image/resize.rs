@@ -18,7 +18,7 @@ use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
 use crate::image::source::{Source, file_name, header_of_file};
-use crate::image::{ImageState, close, create};
+use crate::image::{ImageState, close, create, numbers};
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
@@ -199,6 +199,7 @@ impl<'a> Copy<'a> {
     }
 
     fn run(&mut self) {
+        numbers::go_on(self.old, self.new, 0);
         self.new[0].set(Field::FlushDue, self.old[0].get(Field::FlushDue));
         match self.old[0].is_store() {
             true => self.copy_store(),
@@ -207,8 +208,6 @@ impl<'a> Copy<'a> {
     }
 
     fn copy_store(&mut self) {
-        let stamp = self.old.iter().map(|partition| partition.get(Field::Stamp)).max().unwrap_or(0);
-        self.new.iter().for_each(|partition| partition.set(Field::Stamp, stamp));
         for (done, from) in self.old.iter().enumerate() {
             let writer = from.writer(0);
             for number in 0..from.buckets() {
@@ -230,9 +229,6 @@ impl<'a> Copy<'a> {
         let old = self.old;
         for (half, which) in [LogKind::Main, LogKind::Small].into_iter().enumerate() {
             let tail = |partition: &Partition| partition.log(which).get(LogField::Tail);
-            // No offset returns, because it may be a CAS value that a client knows.
-            let first = old.iter().map(tail).max().unwrap_or(1);
-            self.new.iter().for_each(|partition| partition.begin_log_at(which, first));
             let heads = old.iter().map(|partition| partition.log(which).get(LogField::Head));
             let mut offsets: Vec<u64> = heads.clone().collect();
             let heads: Vec<u64> = heads.collect();
@@ -315,18 +311,5 @@ impl<'a> Copy<'a> {
         self.reported = Instant::now();
         self.progress.percent = (part * 100.0) as u64;
         report(&self.progress);
-    }
-}
-
-impl Partition {
-    /// Lets the offsets of an empty log begin with another one.
-    fn begin_log_at(&self, which: LogKind, first: u64) {
-        let log = self.log(which);
-        for field in
-            [LogField::Tail, LogField::Head, LogField::LapStart, LogField::LapBefore, LogField::Opened]
-        {
-            log.set(field, first);
-        }
-        self.set(Field::ScanTail, self.tails());
     }
 }

@@ -75,6 +75,17 @@ impl Partition {
         State::unpack([word, word + 1].map(|word| self.word(word).load(Relaxed)))
     }
 
+    /// Returns the CAS value that has to stay when an item moves, unless it is part of its state. In a store
+    /// it is a stamp: the time of the last write.
+    #[inline]
+    pub fn cas_to_keep(&self, place: &Place, header: Header) -> Option<u64> {
+        if header.has_cas() {
+            return Some(self.word(place.position + header.key_word() - 1).load(Relaxed));
+        }
+        let is_given = header.cas_given() && self.state_at(place.position, header).cas == 0;
+        is_given.then(|| place.offset << 1 | place.log as u64)
+    }
+
     /// Writes flags and expiry of an item that has the extension.
     #[inline]
     pub fn set_meta(&self, word: usize, (flags, expiry): (u32, Expiry)) {

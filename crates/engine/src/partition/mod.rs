@@ -278,7 +278,7 @@ impl Partition {
             self.layout.heap_first() as u64 + self.get(Field::UnitsLive)
         } else {
             let main = self.log(LogKind::Main);
-            let lapped = main.get(LogField::LapStart) > 1;
+            let lapped = main.get(LogField::LapStart) != main.get(LogField::LapBefore);
             let units = if lapped { u64::MAX } else { main.lap_units() };
             main.get(LogField::First).saturating_add(units)
         };

@@ -25,6 +25,9 @@ pub(crate) struct Copied {
     pub flags: u32,
     pub expiry: Expiry,
     pub state: Option<State>,
+    /// CAS value that a client may know, unless it is part of the state.
+    pub cas: Option<u64>,
+    pub cas_given: bool,
     pub fetched: bool,
 }
 
@@ -128,6 +131,8 @@ impl Partition {
             flags: item.flags,
             expiry: item.expiry,
             state: header.has_state().then(|| self.state_at(place.position, header)),
+            cas: self.cas_to_keep(place, header),
+            cas_given: header.cas_given(),
             fetched: item.fetched,
         })
     }

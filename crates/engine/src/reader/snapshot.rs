@@ -3,7 +3,8 @@
 //! Every bucket is read concurrently with its writer (`copy.rs`), and its items are stored in a
 //! new image. Each item of the copy is the item that its key had at some moment between begin and
 //! end of the copy. No key is missing because it moved: a split moves it to a later bucket, and the
-//! index of a partition does not shrink while the copy is there.
+//! index of a partition does not shrink while the copy is there. CAS values that clients know stay, and those
+//! of later items are new ones.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 use crate::cache::Cache;
 use crate::cache::config::Config;
 use crate::cache::error::CreateErrorKind;
-use crate::image::{self, Source};
+use crate::image::{self, Source, numbers};
 use crate::index::hash::IndexHash;
 use crate::operations::request::Outcome;
 use crate::partition::Partition;
@@ -60,6 +61,7 @@ impl Cache {
         let source = Source::directory(directory).map_err(refused)?;
         let copy = image::create_new(&config, &source).map_err(refused)?;
         let copies: Box<[Partition]> = copy.partitions.into();
+        numbers::go_on(&self.partitions, &copies, numbers::AHEAD_OF_WRITES);
         let bits = copies.len().ilog2();
         let mut snapshot = Snapshot::default();
         let mut put = |item: &Copied| {
@@ -87,7 +89,8 @@ fn store(target: &Writer<'_>, hash: IndexHash, item: &Copied, snapshot: &mut Sna
     let (key, value) = (item.key.as_slice(), item.value.as_slice());
     let new = NewItem {
         state: item.state,
-        gives_cas: item.state.is_some_and(|state| state.cas != 0),
+        cas: item.cas,
+        gives_cas: item.cas_given,
         fetched: item.fetched,
         ..NewItem::of(key, value, (item.flags, item.expiry))
     };

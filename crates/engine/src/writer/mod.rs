@@ -170,16 +170,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the CAS value that has to stay when the item moves, unless it is part of its state.
-    /// In a store it is a stamp: the time of the last write.
     #[inline]
     pub fn cas_to_keep(&self, found: &Found) -> Option<u64> {
-        let header = found.header;
-        if header.has_cas() {
-            let word = found.place.position + header.key_word() - 1;
-            return Some(self.partition.word(word).load(Relaxed));
-        }
-        let in_state = header.has_state() && self.state_of(found).cas != 0;
-        (header.cas_given() && !in_state).then(|| self.cas_of(found))
+        self.partition.cas_to_keep(&found.place, found.header)
     }
 
     /// Returns the state of an item.
