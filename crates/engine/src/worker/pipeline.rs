@@ -248,12 +248,19 @@ fn execute_other<M: Mode, S: ReplySink>(
             return had_room;
         }
         Operation::GetAndTouch { expiry, cas } => {
-            let touch = || M::writer(partition, now_s).touch(request, expiry);
-            match until_not_busy(touch) {
-                Outcome::Touched => {
-                    return M::writer(partition, now_s).get((index, request), cas, sink);
+            let mut had_room = None;
+            let touched = until_not_busy(|| {
+                // No change of another writer comes between the two.
+                let writer = M::writer(partition, now_s);
+                let touched = writer.touch(request, expiry);
+                if touched == Outcome::Touched {
+                    had_room = Some(writer.get((index, request), cas, sink));
                 }
-                refused => refused,
+                touched
+            });
+            match had_room {
+                Some(had_room) => return had_room,
+                None => touched,
             }
         }
         _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,

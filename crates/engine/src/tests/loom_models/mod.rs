@@ -15,6 +15,7 @@ mod index;
 mod logs;
 mod reads;
 mod routes;
+mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
