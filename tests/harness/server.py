@@ -59,10 +59,10 @@ def leave(connection, request=b""):
 
 
 class Server:
-    """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one.
-    """
+    """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one,
+    or a file does (`own_port=False`)."""
 
-    def __init__(self, *options, path=None, ready=True, **extra_environment):
+    def __init__(self, *options, path=None, ready=True, own_port=True, **extra_environment):
         self._directory = tempfile.TemporaryDirectory(prefix="micanite-test-", dir=path)
         self.directory = Path(self._directory.name)
         self.unix_socket = None
@@ -70,7 +70,7 @@ class Server:
         options = [str(option) for option in options]
         if "-s" in options:
             self.unix_socket = options[options.index("-s") + 1]
-        own_port = "-s" not in options and "-p" not in options
+        own_port = own_port and "-s" not in options and "-p" not in options
         arguments = [*self.words(), *(["-p", "-1"] if own_port else []), *options]
         self._stderr = open(self.directory / "stderr", "wb")  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(

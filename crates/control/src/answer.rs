@@ -8,11 +8,14 @@ const REFUSED: &str = "REFUSED ";
 /// The text that was asked for, or the reason of a refusal.
 pub type Answer = Result<String, String>;
 
-/// Writes an answer as it is sent.
+/// Writes an answer as it is sent. A reason of several lines, such as a problem and its remedy, becomes one.
 pub fn text(answer: &Answer) -> String {
     match answer {
         Ok(text) => format!("{OK}\n{text}"),
-        Err(reason) => format!("{REFUSED}{reason}\n"),
+        Err(reason) => {
+            let lines: Vec<_> = reason.lines().map(str::trim).collect();
+            format!("{REFUSED}{}\n", lines.join(". "))
+        }
     }
 }
 
@@ -37,6 +40,12 @@ pub fn parse(sent: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_of_several_lines_arrives_whole() {
+        let answer = Err("a taken port\n  choose another one".to_owned());
+        assert_eq!(parse(&text(&answer)), Err("refused: a taken port. choose another one".to_owned()));
+    }
 
     #[test]
     fn what_begins_as_no_answer_does_is_seen_at_once() {

@@ -210,3 +210,50 @@ fn a_snapshot_accepts_no_cas_value_of_the_time_after_it() {
         }
     }
 }
+
+/// Proves that a trial beside the process that has the image tells what the next process finds.
+#[test]
+fn a_trial_agrees_with_the_start_that_follows() {
+    let other = |semantics| if semantics == Semantics::Store { Semantics::Cache } else { Semantics::Store };
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        for change in 0..9 {
+            if (semantics, change) == (Semantics::Store, 6) {
+                continue; // a store has no policy
+            }
+            let mut image = Image::new("trial", semantics);
+            for number in 0..1000u32 {
+                let stored = image.worker.set(&number.to_le_bytes(), &[7; 3000], Expiry::NEVER, NOW_S);
+                assert_eq!(stored, Outcome::Stored);
+            }
+            let same = image.config.clone();
+            let next = match change {
+                0 => same,
+                1 => Config { memory_bytes: 16 * MIB, ..same },
+                2 => Config { memory_bytes: 7 * MIB, ..same },
+                3 => Config { memory_bytes: 2 * MIB, ..same },
+                4 => Config { value_bytes_max: 8192, ..same },
+                5 => Config { semantics: other(semantics), ..same },
+                6 => Config { eviction: Eviction::Lru, ..same },
+                7 => Config { workers: 3, access: Access::Crew, ..same },
+                _ => Config { image: Some(image.directory.0.join("another")), ..same },
+            };
+            let tried = Cache::try_out(&next, change != 8);
+            assert!(!image.directory.0.join("another").exists(), "a trial leaves something behind");
+            assert_eq!(image.get(NOW_S), None);
+            image.cache.close().unwrap();
+            let seed = image.cache.seed();
+            let Image { directory: _directory, cache, worker, .. } = image;
+            drop((cache, worker));
+            match (tried, Cache::new(&next)) {
+                (Ok(tried), Ok(opened)) if change < 8 => {
+                    assert_eq!((tried, opened.seed()), (Some(seed), seed))
+                }
+                (Ok(tried), Ok(_)) => assert_eq!(tried, None),
+                (Err(tried), Err(refused)) => {
+                    assert_eq!((tried.kind(), tried.to_string()), (refused.kind(), refused.to_string()));
+                }
+                (tried, opened) => panic!("{semantics:?} {change}: {tried:?}, then {opened:?}"),
+            }
+        }
+    }
+}

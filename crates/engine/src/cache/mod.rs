@@ -7,7 +7,7 @@ pub(crate) mod footprint;
 pub(crate) mod layout;
 mod limit;
 pub(crate) mod nodes;
-mod readers;
+pub(crate) mod readers;
 mod routes;
 pub(crate) mod stats;
 

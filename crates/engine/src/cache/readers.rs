@@ -11,7 +11,7 @@ use crate::partition::{Partition, PartitionLayout};
 use crate::region::{Field, Region};
 
 /// Refuses what cannot have readers.
-pub(super) fn check(config: &Config) -> Result<(), CreateError> {
+pub(crate) fn check(config: &Config) -> Result<(), CreateError> {
     if config.readers && (config.maps.is_some() || config.simulated.is_some()) {
         let reason = "other processes read memory of their own kind, or files, but no maps of the kernel";
         return Err(CreateError::new(reason.into()));

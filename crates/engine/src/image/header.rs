@@ -26,6 +26,13 @@ pub(super) fn has_other_size(config: &Config, layout: &Layout) -> bool {
     Layout::whole_pages(config.memory_bytes_max() / layout.partitions) != layout.partition_bytes
 }
 
+/// Describes the size of an image that cannot have another one.
+pub(super) fn other_size(config: &Config, layout: &Layout) -> String {
+    let now_mib = (layout.partitions * layout.partition_bytes) >> 20;
+    let wanted_mib = config.memory_bytes_max() >> 20;
+    format!("the image has {now_mib} MiB of memory, not {wanted_mib} (-m)")
+}
+
 /// Returns the layout of an image, if it fits the configuration, whatever its size is.
 pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout, Unusable> {
     let word = |field: Field| header[field as usize];

@@ -16,6 +16,7 @@ mod recover;
 mod resize;
 mod source;
 mod starts;
+mod trial;
 
 use std::fs;
 
@@ -110,9 +111,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
     let layout = header::layout_of(config, &header).map_err(unusable)?;
     let has_other_size = header::has_other_size(config, &layout);
     if has_other_size && config.maps.is_some() {
-        let now_mib = (layout.partitions * layout.partition_bytes) >> 20;
-        let wanted_mib = config.memory_bytes_max() >> 20;
-        return Err(mismatch("in", &format!("the image has {now_mib} MiB of memory, not {wanted_mib} (-m)")));
+        return Err(mismatch("in", &header::other_size(config, &layout)));
     }
     source.check_count(&layout)?;
     let mut partitions = Vec::new();
@@ -266,9 +265,7 @@ fn create(
     source.check_count(&layout)?;
     source.remove(layout.partitions);
     let bytes = layout.partitions * layout.partition(config, secret, 0).limit_words as usize * 8;
-    if source.bytes_free().is_some_and(|free_bytes| free_bytes < bytes as u64) {
-        return Err(source.no_space(bytes, &std::io::ErrorKind::StorageFull.into()));
-    }
+    source.check_space(bytes)?;
     let mut partitions = Vec::new();
     // The first one last: it marks the image as existing.
     for number in (0..layout.partitions).rev() {

@@ -20,9 +20,10 @@ use crate::cache::layout::Layout;
 use crate::image::source::{Source, file_name, header_of_file};
 use crate::image::{ImageState, close, create, numbers};
 use crate::index::entry::Entry;
+use crate::index::hash::Secret;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
-use crate::partition::{Partition, Place, Semantics};
+use crate::partition::{Partition, PartitionLayout, Place, Semantics};
 use crate::region::{Field, LogField};
 use crate::writer::{Found, NewItem, Writer};
 
@@ -117,16 +118,10 @@ pub(super) fn resize(
     if config.semantics == Semantics::Store && left_out > 0 {
         beside.remove(layout.partitions);
         folder.remove_directory(BEING_MADE).map_err(failed)?;
-        let least_mib = least_bytes(&old, &made.partitions).div_ceil(1 << 20);
-        return Err(CreateError::of(
-            CreateErrorKind::Mismatch,
-            format!(
-                "the store in {source} has {} MiB of memory, and its items have no room in {} (-m): -m \
-                 {least_mib} suffices",
-                from_bytes >> 20,
-                to_bytes >> 20
-            ),
-        ));
+        let units = old.iter().map(|partition| partition.get(Field::UnitsLive)).sum();
+        let index_units = old.iter().map(Partition::index_units).sum();
+        let least = least_bytes(units, index_units, &made.partitions[0].layout, layout.partitions);
+        return Err(no_room(source, progress, least));
     }
     close(&made.partitions).map_err(failed)?;
     drop((made, old));
@@ -161,16 +156,51 @@ fn check_space(folder: &Folder, source: &Source<'_>, progress: Resizing) -> Resu
     }
 }
 
-/// Returns a memory in which the items of a store have room: what they take in the fullest partition, with
-/// some space to move them.
-fn least_bytes(old: &[Partition], new: &[Partition]) -> usize {
-    let units: u64 = old.iter().map(|partition| partition.get(Field::UnitsLive)).sum();
-    let index: u64 = old.iter().map(Partition::index_units).sum();
-    let of_layout = &new[0].layout;
-    let beside = of_layout.heap_first() as u64 + of_layout.item_units_max;
+/// Returns a memory in which the items of a store have room, with some space to move them: they take these
+/// units, and their index these.
+fn least_bytes(units: u64, index_units: u64, new: &PartitionLayout, partitions: usize) -> usize {
+    let beside = new.heap_first() as u64 + new.item_units_max;
     // Keys spread over partitions by chance.
-    let bytes = (units + index) * 8 * 9 / 8 + beside * 8 * new.len() as u64;
+    let bytes = (units + index_units) * 8 * 9 / 8 + beside * 8 * partitions as u64;
     bytes as usize
+}
+
+/// Returns the error for a store whose items have no room.
+fn no_room(source: &Source<'_>, progress: Resizing, least_bytes: usize) -> CreateError {
+    let text = format!(
+        "the store in {source} has {} MiB of memory, and its items have no room in {} (-m): -m {} suffices",
+        progress.from_bytes >> 20,
+        progress.to_bytes >> 20,
+        least_bytes.div_ceil(1 << 20)
+    );
+    CreateError::of(CreateErrorKind::Mismatch, text)
+}
+
+/// Tries whether an image of another size, which may be in use, could be copied to one of the configured
+/// size. What is written to it meanwhile has to fit as well.
+pub(super) fn try_out(config: &Config, source: &Source<'_>, of: &Layout) -> Result<(), CreateError> {
+    let Source::Directory(folder) = source else {
+        return Ok(());
+    };
+    let layout = Layout::of(config)?;
+    let (from_bytes, to_bytes) = (of.partitions * of.partition_bytes, config.memory_bytes);
+    let progress = Resizing { from_bytes, to_bytes, percent: 0 };
+    check_space(folder, source, progress)?;
+    if config.semantics == Semantics::Cache {
+        return Ok(()); // it keeps its newest items
+    }
+    let (mut units, mut index_units) = (0, 0);
+    for number in 0..of.partitions {
+        let file = folder.existing(file_name(number)).and_then(|file| header_of_file(&file));
+        let header = file.map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
+        let word = |field: Field| header[field as usize];
+        units += word(Field::UnitsLive);
+        let data_end = word(Field::DataEnd) + word(Field::MainGap);
+        index_units += word(Field::RegionWords).saturating_sub(data_end);
+    }
+    let least =
+        least_bytes(units, index_units, &layout.partition(config, Secret::KNOWN, 0), layout.partitions);
+    if to_bytes < least { Err(no_room(source, progress, least)) } else { Ok(()) }
 }
 
 /// A copy of all items into new partitions.

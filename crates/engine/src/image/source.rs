@@ -29,7 +29,7 @@ const END_READ_BYTES: u64 = 64 << 10;
 /// Most partitions of an image.
 const PARTITIONS_MAX: usize = 1 << PARTITION_BITS;
 /// File that is locked by the process that uses a directory.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// Words of a header that are read.
 pub(crate) type HeaderWords = [u64; HEADER_READ_WORDS];
@@ -246,6 +246,16 @@ impl<'a> Source<'a> {
         match self {
             Self::Directory(folder) => folder.bytes_free().ok(),
             Self::Maps(_) => None,
+        }
+    }
+
+    /// Checks that the file system has room for an image, if it says how much it has.
+    pub fn check_space(&self, bytes: usize) -> Result<(), CreateError> {
+        match self.bytes_free() {
+            Some(free_bytes) if free_bytes < bytes as u64 => {
+                Err(self.no_space(bytes, &io::ErrorKind::StorageFull.into()))
+            }
+            _ => Ok(()),
         }
     }
 

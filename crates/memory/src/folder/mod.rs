@@ -157,11 +157,7 @@ impl Folder {
     /// a regular file.
     pub fn replace(self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<Placed> {
         let name = name.as_ref().to_owned();
-        match fstatat(&self.descriptor, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(about) => self.check_kind(&name, &about)?,
-            Err(Errno::ENOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.check_replaced(&name)?;
         let file = match self.create_beside(&name) {
             Ok((mut file, beside)) => {
                 let renamed = file.write_all(bytes).and_then(|()| {
@@ -181,6 +177,34 @@ impl Folder {
         };
         let identity = identity(&file)?;
         Ok(Placed { folder: self, name, identity })
+    }
+
+    /// Tries whether [`Self::replace`] could write a file of this name. Leaves everything as it is.
+    ///
+    /// # Errors
+    /// As for [`Self::replace`].
+    pub fn try_replace(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        self.check_replaced(name)?;
+        match self.create_beside(name) {
+            Ok((_, beside)) => {
+                self.remove(beside);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.existing(name).map(drop).map_err(|_| error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks that a name is free, or that of a file.
+    fn check_replaced(&self, name: &OsStr) -> io::Result<()> {
+        match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(about) => self.check_kind(name, &about),
+            Err(Errno::ENOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Creates a file under an unused name; returns both.

@@ -75,6 +75,11 @@ pub struct NativeSettings {
 }
 
 impl NativeSettings {
+    /// Returns the port of a worker; 0 takes a free one.
+    pub fn port_of(&self, worker: usize) -> u16 {
+        u16::try_from(self.port).map_or(0, |base| base + worker as u16)
+    }
+
     /// Returns the addresses of a worker's sockets.
     pub fn addresses_of(&self, worker: usize) -> &[IpAddr] {
         let its = self.interfaces.iter().find(|its| its.workers.contains(&worker));

@@ -38,9 +38,7 @@ impl Socket {
         let settings = &server.settings;
         match (&settings.control_socket, &settings.unix_socket) {
             (ControlSocket::None, _) => Err(NoSocket::Unwanted),
-            (ControlSocket::At(path), _) => {
-                Self::listen(path).map_err(|error| NoSocket::Refused(reason(path, &error)))
-            }
+            (ControlSocket::At(path), _) => Self::at(path),
             (ControlSocket::Derived, _) if server.tcp_port() != 0 => {
                 let prepared = |path: &Path| paths::prepare_directory(path);
                 Self::first_of(paths::of_port(server.tcp_port()), prepared)
@@ -50,6 +48,21 @@ impl Socket {
             }
             (ControlSocket::Derived, None) => Err(NoSocket::Unwanted),
         }
+    }
+
+    /// Opens the socket at a path that was asked for.
+    pub fn at(path: &Path) -> Result<Self, NoSocket> {
+        Self::listen(path).map_err(|error| NoSocket::Refused(reason(path, &error)))
+    }
+
+    /// Returns where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the socket from its place.
+    pub fn remove_file(&self) {
+        self.listener.remove_file();
     }
 
     fn first_of(

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use micanite_control::answer;
@@ -18,11 +18,12 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use super::Failure;
 use super::acceptor::Acceptor;
 use crate::configuration::Settings;
-use crate::control::restart::{Handover, Heirloom, monotonic_ns};
+use crate::control::restart::{Handover, Heirloom, Running, matches, monotonic_ns, place};
 use crate::native::Sockets;
 use crate::shared::Server;
 use crate::telemetry::admin::Left;
 use crate::telemetry::log::{info, start, warn};
+use crate::udp::UdpSockets;
 
 /// The number of the first descriptor that systemd passes.
 const FIRST: RawFd = 3;
@@ -97,11 +98,12 @@ impl Inheritance {
                 let kind = heirloom.name();
                 Failure::system(format!("restart: descriptor {number} ({kind}): {what}"))
             };
-            if let Heirloom::Map | Heirloom::Lock = heirloom {
+            if let Heirloom::Map | Heirloom::Lock | Heirloom::Unknown = heirloom {
                 let taken = Inherited::take_any(number).map_err(wrong)?;
                 match heirloom {
                     Heirloom::Map => this.maps.push(Arc::new(taken)),
-                    _ => this.locks.push(File::from(taken)),
+                    Heirloom::Lock => this.locks.push(File::from(taken)),
+                    _ => drop(taken),
                 }
                 continue;
             }
@@ -132,7 +134,7 @@ impl Inheritance {
 
     /// Closes what the new configuration does not use. After a restart, logs how long nobody was served, and
     /// tells the client that asked for the restart.
-    pub fn finish(mut self, server: &Server) {
+    pub fn finish(&mut self, server: &Server) {
         self.close_rest();
         let Some(began_ns) = self.began_ns else {
             return;
@@ -141,16 +143,14 @@ impl Inheritance {
         let items = server.shared.cache.stats().items_live;
         let text = format!("restarted in {gap_ms} ms, {items} items\n");
         info!("{}", text.trim_end());
-        if let Some(client) = &mut self.client {
-            // The client may have gone.
-            let _ = client.send(answer::text(&Ok(text)).as_bytes());
-        }
+        self.tell(Ok(text));
     }
 
-    /// Tells the client that waits for the restart why there is no server.
-    pub fn tell(&mut self, reason: &str) {
-        if let Some(client) = &mut self.client {
-            let _ = client.send(answer::text(&Err(reason.into())).as_bytes());
+    /// Tells the client that waits for the restart how it ended, once.
+    pub fn tell(&mut self, answer: Result<String, String>) {
+        if let Some(mut client) = self.client.take() {
+            // The client may have gone.
+            let _ = client.send(answer::text(&answer).as_bytes());
         }
     }
 
@@ -249,6 +249,30 @@ impl Drop for Inheritance {
     }
 }
 
+/// Returns what a program after this one goes on with, for its trial.
+pub(super) fn running(
+    server: &Server,
+    acceptor: &Acceptor,
+    (native, udp, admin): (Option<&Sockets>, Option<&UdpSockets>, Option<SocketAddr>),
+    paths: Vec<PathBuf>,
+) -> Running {
+    let (activated, own) = acceptor.split();
+    let tcp = own.iter().filter_map(Listener::address).map(|at| (Heirloom::Own, at));
+    let native = native.into_iter().flat_map(|sockets| sockets.iter().flatten());
+    let native = native.filter_map(|socket| Some((Heirloom::Native, socket.local_addr().ok()?)));
+    let udp = udp.into_iter().flatten().flatten();
+    let udp = udp.filter_map(|socket| Some((Heirloom::Udp, socket.local_addr().ok()?)));
+    let admin = admin.map(|at| (Heirloom::Admin, at));
+    let image = server.settings.image.as_ref().and_then(|path| File::open(path).ok());
+    let of_clients = own.iter().filter_map(Listener::path).map(Path::to_path_buf);
+    Running {
+        is_activated: !activated.is_empty(),
+        image: image.as_ref().and_then(place),
+        sockets: tcp.chain(native).chain(udp).chain(admin).collect(),
+        paths: of_clients.chain(paths).collect(),
+    }
+}
+
 /// Executes the program anew in this process, with the sockets that it serves. Returns only when
 /// that fails.
 pub(super) fn pass_on(
@@ -271,6 +295,7 @@ pub(super) fn pass_on(
     kept.extend(maps.iter().map(|it| (Heirloom::Map, it.as_fd())));
     let locks = server.pin_locks.iter();
     kept.extend(locks.map(|it| (Heirloom::Lock, it.as_fd())));
+    kept.extend(waiting.opened.iter().map(|(kind, it)| (*kind, it.as_fd())));
     kept.extend(waiting.client.iter().map(|it| (Heirloom::Client, it.as_fd())));
     let failure = |what: &dyn Display| Failure::system(format!("cannot restart: {what}"));
     let mut handover = Handover::begin(waiting.began_ns);
@@ -313,10 +338,6 @@ fn take_datagrams(sockets: &mut Vec<UdpSocket>, address: &SocketAddr) -> Option<
     };
     let index = sockets.iter().position(is_there)?;
     Some(sockets.remove(index))
-}
-
-fn matches(there: &SocketAddr, wanted: &SocketAddr) -> bool {
-    there.ip() == wanted.ip() && (wanted.port() == 0 || wanted.port() == there.port())
 }
 
 /// Returns the number of descriptors that systemd has passed to this very process.

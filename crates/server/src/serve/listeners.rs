@@ -12,7 +12,7 @@ use micanite_net::datagram::{UdpOptions, UdpSocket};
 
 use super::Failure;
 use super::inheritance::Inheritance;
-use crate::configuration::Settings;
+use crate::configuration::{NativeSettings, Settings};
 use crate::limits::{RECEIVE_BUFFER_BYTES, UDP_QUEUE_BYTES};
 use crate::native::Sockets;
 use crate::udp::UdpSockets;
@@ -24,10 +24,14 @@ const ADMIN_BACKLOG: u32 = 64;
 pub(super) fn open_tcp(settings: &Settings, inheritance: &mut Inheritance) -> Result<Vec<Listener>, Failure> {
     let open = |address: &SocketAddr| match inheritance.take_tcp(address) {
         Some(listener) => Ok(listener),
-        None => Listener::tcp(*address, settings.backlog)
-            .map_err(|error| failure(format_args!("TCP {address}"), &error)),
+        None => tcp(*address, settings.backlog),
     };
     settings.listen.addresses.iter().map(open).collect()
+}
+
+/// Opens a TCP listener.
+pub(super) fn tcp(address: SocketAddr, backlog: u32) -> Result<Listener, Failure> {
+    Listener::tcp(address, backlog).map_err(|error| failure(format_args!("TCP {address}"), &error))
 }
 
 /// Opens the sockets of the native protocol: by worker, then by address. All addresses of a worker
@@ -39,26 +43,18 @@ pub(super) fn open_native(
     let Some(native) = settings.native.as_ref().filter(|it| it.bypass.is_none()) else {
         return Ok(None);
     };
-    let options = UdpOptions {
-        gro: native.gro,
-        gso: native.gro,
-        receive_buffer_bytes: native.queue_bytes,
-        send_buffer_bytes: RECEIVE_BUFFER_BYTES,
-        busy_poll_us: (native.busy_poll_us > 0).then_some(native.busy_poll_us),
-        reuse_port: false,
-    };
+    let options = native_options(native);
     let mut open = |ip: IpAddr, port: u16| {
         let address = SocketAddr::new(ip, port);
-        let opened = match inheritance.take_native(&address) {
-            Some(socket) => UdpSocket::adopt(socket, &options),
-            None => UdpSocket::bind(address, &options),
-        };
-        opened.map_err(|error| failure(format_args!("UDP {address} (--native)"), &error))
+        match inheritance.take_native(&address) {
+            Some(socket) => UdpSocket::adopt(socket, &options).map_err(|error| no_native(address, &error)),
+            None => bind_native(address, &options),
+        }
     };
     let mut workers = Vec::new();
     for worker in 0..settings.threads {
         let mut sockets = Vec::new();
-        let mut port = u16::try_from(native.port).map_or(0, |base| base + worker as u16);
+        let mut port = native.port_of(worker);
         for ip in native.addresses_of(worker) {
             let socket = open(*ip, port)?;
             let address = socket.local_addr();
@@ -70,6 +66,38 @@ pub(super) fn open_native(
     Ok(Some(workers.into()))
 }
 
+pub(super) fn native_options(native: &NativeSettings) -> UdpOptions {
+    UdpOptions {
+        gro: native.gro,
+        gso: native.gro,
+        receive_buffer_bytes: native.queue_bytes,
+        send_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        busy_poll_us: (native.busy_poll_us > 0).then_some(native.busy_poll_us),
+        reuse_port: false,
+    }
+}
+
+/// Opens a socket of the native protocol.
+pub(super) fn bind_native(address: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, Failure> {
+    UdpSocket::bind(address, options).map_err(|error| no_native(address, &error))
+}
+
+fn no_native(address: SocketAddr, error: &io::Error) -> Failure {
+    failure(format_args!("UDP {address} (--native)"), error)
+}
+
+/// Options of a socket of memcached's protocols that alone has its port.
+const ALONE: UdpOptions = UdpOptions {
+    receive_buffer_bytes: UDP_QUEUE_BYTES,
+    send_buffer_bytes: UDP_QUEUE_BYTES,
+    gro: true,
+    gso: true,
+    busy_poll_us: None,
+    reuse_port: false,
+};
+/// Options of one that shares it with those of the other workers.
+const SHARED: UdpOptions = UdpOptions { reuse_port: true, ..ALONE };
+
 /// Opens the sockets of memcached's protocols over UDP: by worker, then by address, all workers at the
 /// same ones.
 pub(super) fn open_udp(
@@ -79,34 +107,39 @@ pub(super) fn open_udp(
     let Some(udp) = &settings.udp else {
         return Ok(None);
     };
-    let alone = UdpOptions {
-        receive_buffer_bytes: UDP_QUEUE_BYTES,
-        send_buffer_bytes: UDP_QUEUE_BYTES,
-        ..UdpOptions::default()
-    };
-    let shared = UdpOptions { reuse_port: true, ..alone };
-    let refused = |address: SocketAddr, error: io::Error| failure(format_args!("UDP {address} (-U)"), &error);
-    let bind = |address: SocketAddr, options: &UdpOptions| {
-        UdpSocket::bind(address, options).map_err(|error| refused(address, error))
-    };
     let mut workers = Vec::from_iter((0..settings.threads).map(|_| Vec::new()));
     for address in &udp.addresses {
         let mut address = *address;
         let mut inherited = inheritance.take_udp(&address);
         address = match &inherited {
             Some(socket) => socket.local_addr().unwrap_or(address),
-            // Sockets that share a port would share it with another server of this user as well.
-            None => bind(address, &alone)?.local_addr().unwrap_or(address),
+            None => free_udp(address)?,
         };
         for sockets in &mut workers {
             sockets.push(match inherited.take() {
-                Some(socket) => UdpSocket::adopt(socket, &shared).map_err(|error| refused(address, error))?,
-                None => bind(address, &shared)?,
+                Some(socket) => UdpSocket::adopt(socket, &SHARED).map_err(|error| no_udp(address, &error))?,
+                None => bind_udp(address)?,
             });
             inherited = inheritance.take_udp(&address);
         }
     }
     Ok(Some(workers.into_iter().map(Vec::into_boxed_slice).collect()))
+}
+
+/// Returns an address whose port no other server has: sockets that share a port would share it with another
+/// server of this user as well.
+pub(super) fn free_udp(address: SocketAddr) -> Result<SocketAddr, Failure> {
+    let socket = UdpSocket::bind(address, &ALONE).map_err(|error| no_udp(address, &error))?;
+    Ok(socket.local_addr().unwrap_or(address))
+}
+
+/// Opens a socket that shares the port of an address with those of the other workers.
+pub(super) fn bind_udp(address: SocketAddr) -> Result<UdpSocket, Failure> {
+    UdpSocket::bind(address, &SHARED).map_err(|error| no_udp(address, &error))
+}
+
+fn no_udp(address: SocketAddr, error: &io::Error) -> Failure {
+    failure(format_args!("UDP {address} (-U)"), error)
 }
 
 /// Keeps these sockets open for the program after a restart, whatever the workers do with theirs.
@@ -122,10 +155,15 @@ pub(super) fn open_admin(
 ) -> Result<Option<Listener>, Failure> {
     let open = |address: SocketAddr| match inheritance.take_admin(&address) {
         Some(listener) => Ok(listener),
-        None => Listener::tcp(address, ADMIN_BACKLOG)
-            .map_err(|error| failure(format_args!("TCP {address} (--admin)"), &error)),
+        None => admin(address),
     };
     settings.admin.map(open).transpose()
+}
+
+/// Opens the listener of the admin side.
+pub(super) fn admin(address: SocketAddr) -> Result<Listener, Failure> {
+    let failed = |error| failure(format_args!("TCP {address} (--admin)"), &error);
+    Listener::tcp(address, ADMIN_BACKLOG).map_err(failed)
 }
 
 /// Opens the Unix socket, if there is to be one. It belongs to the user that serves.
@@ -143,10 +181,13 @@ pub(super) fn open_unix(
             return Ok(Some(listener));
         }
     }
-    match Listener::unix(path, settings.unix_mode, settings.backlog) {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) => Err(failure(format_args!("Unix socket {}", path.display()), &error)),
-    }
+    unix(path, settings).map(Some)
+}
+
+/// Opens a listener on a Unix socket.
+pub(super) fn unix(path: &Path, settings: &Settings) -> Result<Listener, Failure> {
+    let failed = |error| failure(format_args!("Unix socket {}", path.display()), &error);
+    Listener::unix(path, settings.unix_mode, settings.backlog).map_err(failed)
 }
 
 fn failure(what: impl Display, error: &io::Error) -> Failure {

@@ -13,6 +13,7 @@ mod process;
 mod report;
 mod supervisor;
 mod threads;
+mod trial;
 mod warnings;
 
 use std::io;
@@ -41,7 +42,7 @@ use crate::telemetry::log::{self, error, info, start};
 use acceptor::Acceptor;
 use inheritance::Inheritance;
 pub use memory_check::memory_limit_bytes;
-use opened::{Memory, Opened, load_secrets};
+use opened::{Memory, Opened};
 pub use process::SIGNALS;
 use supervisor::Supervisor;
 use threads::Threads;
@@ -95,11 +96,20 @@ fn placement(settings: &Settings) -> Result<Placement, UsageError> {
 
 fn run(arguments: Arguments) -> Result<(), Failure> {
     let print_config = arguments.print_config;
-    let mut settings = Settings::of(&arguments.options()?, cores::physical())?;
-    settings.placement = placement(&settings)?;
+    let settings = arguments.options().and_then(|options| {
+        let mut settings = Settings::of(&options, cores::physical())?;
+        settings.placement = placement(&settings)?;
+        Ok(settings)
+    });
     if print_config {
-        return print(&settings);
+        return print(settings?);
     }
+    let mut inheritance = Inheritance::of_environment()?;
+    let ended = settings.map_err(Failure::from).and_then(|settings| run_server(settings, &mut inheritance));
+    ended.inspect_err(|failure| inheritance.tell(Err(failure.text.clone())))
+}
+
+fn run_server(mut settings: Settings, inheritance: &mut Inheritance) -> Result<(), Failure> {
     log::set_format(settings.log_format);
     log::lift_limits(settings.verbosity > 1);
     log::set_verbosity(settings.verbosity);
@@ -107,26 +117,25 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     // While the working directory is the one that relative paths are meant in.
     let program = Program::current();
     let supervisor = Supervisor::of_environment();
-    let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings, inheritance.map_count());
     settings.nodes = Found::here(settings.numa, settings.placement.homes());
-    let mut opened = Opened::new(&mut settings, &mut inheritance)?;
-    let memory = opened.memory(&settings, &mut inheritance)?;
+    let mut opened = Opened::new(&mut settings, inheritance)?;
+    let memory = opened.memory(&settings, inheritance)?;
     let image = OpenImage(Arc::clone(&memory.cache));
     if opened.activated == 0 {
-        opened.listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
+        opened.listeners.extend(listeners::open_unix(&settings, inheritance)?);
     }
     process::become_daemon(&settings, inheritance.is_restart())?;
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
-    opened.start_admin(&settings, &mut inheritance)?;
+    opened.start_admin(&settings, inheritance)?;
     settings.io.probe()?;
     let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =
         opened;
     let mut server = server(settings, memory, native, (Restart::new(program), clock))?;
     (server.auth, server.tls) = (auth, tls);
-    let fabrics = open_fabric(&mut server, &mut inheritance, clock)?;
+    let fabrics = open_fabric(&mut server, inheritance.is_restart(), clock)?;
     server.shared.local = local::share(&server.settings, &server.shared.cache, seconds(clock.now_ms()))?;
     let local_listener = local::listen(&server.settings)?;
     let server = Arc::new(server);
@@ -136,6 +145,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
     let socket = control_socket(&server).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&server.settings)?;
+    let paths = socket.iter().map(|socket| socket.path().to_owned());
+    let paths = paths.chain(server.settings.local.iter().map(|local| local.path.clone())).collect();
+    let listening = (sockets.as_ref(), udp.as_ref(), admin.address().map(|(address, _)| address));
+    server.restart.set_running(inheritance::running(&server, &acceptor, listening, paths));
     let threads = Threads::start(&server, clock, (sockets.clone(), queues), (udp, fabrics))
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let helpers = match Helpers::start((socket, local_listener.zip(Some(streams))), &server, clock, &threads)
@@ -171,13 +184,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Prints the configuration. A restart first tries out what its program will need: it is not to end in one
 /// that cannot start.
-fn print(settings: &Settings) -> Result<(), Failure> {
+fn print(mut settings: Settings) -> Result<(), Failure> {
     if let Some(trial) = Trial::of_environment() {
-        memory_check::check(settings)?;
-        load_secrets(settings)?;
-        kernel_get::try_out(settings, &trial)?;
-        fabric::probe(settings)?;
-        kernel_get::pins::try_out(settings, &trial)?;
+        log::log_errors_only();
+        trial::run(&mut settings, trial)?;
     }
     print!("{}", settings.options());
     Ok(())
@@ -218,21 +228,14 @@ fn doubt(native: &NativeShared, cache: &Cache, now_s: u32) {
 }
 
 /// Opens the cache area and the endpoints of a fabric.
-fn open_fabric(
-    server: &mut Server,
-    inheritance: &mut Inheritance,
-    clock: Clock,
-) -> Result<Vec<FabricPort>, Failure> {
-    let is_restart = inheritance.is_restart();
+fn open_fabric(server: &mut Server, is_restart: bool, clock: Clock) -> Result<Vec<FabricPort>, Failure> {
     let (settings, shared) = (&server.settings, &mut server.shared);
-    let opened = fabric::share(settings, &shared.cache).and_then(|fabric| {
-        if let Some(fabric) = &fabric {
-            doubt(&fabric.native, &shared.cache, seconds(clock.now_ms()));
-        }
-        shared.fabric = fabric;
-        fabric::open(settings, shared.fabric.as_ref(), is_restart)
-    });
-    opened.inspect_err(|failure| inheritance.tell(&failure.text))
+    let fabric = fabric::share(settings, &shared.cache)?;
+    if let Some(fabric) = &fabric {
+        doubt(&fabric.native, &shared.cache, seconds(clock.now_ms()));
+    }
+    shared.fabric = fabric;
+    fabric::open(settings, shared.fabric.as_ref(), is_restart)
 }
 
 /// Threads beside the workers.
@@ -287,18 +290,21 @@ fn cannot_start(error: io::Error) -> Failure {
 
 /// The control socket, if there is to be one and can be.
 fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
-    const ADVICE: &str = "--control-socket PATH chooses another one, none does without";
     match Socket::open(server) {
         Ok(socket) => Ok(Some(socket)),
         Err(NoSocket::Unwanted) => Ok(None),
         Err(NoSocket::Without(reason)) => {
-            start!(WARN, "no control socket: {reason}\n  {ADVICE}");
+            start!(WARN, "no control socket: {reason}\n  {CONTROL_ADVICE}");
             Ok(None)
         }
-        Err(NoSocket::Refused(reason)) => {
-            Err(Failure::system(format!("failed to open the control socket {reason}\n  {ADVICE}")))
-        }
+        Err(NoSocket::Refused(reason)) => Err(no_control_socket(&reason)),
     }
+}
+
+const CONTROL_ADVICE: &str = "--control-socket PATH chooses another one, none does without";
+
+fn no_control_socket(reason: &str) -> Failure {
+    Failure::system(format!("failed to open the control socket {reason}\n  {CONTROL_ADVICE}"))
 }
 
 /// Describes why there is no cache, and the remedy. Never advises to remove an image that may be in use.
@@ -341,11 +347,21 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
     let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     let cache = Arc::new(cache);
-    if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
+    if let Err(failure) = hash_seed_fits(settings, cache.seed()) {
         drop(OpenImage(cache));
-        let text = format!("the image has another seed than {seed} (--hash-seed)");
-        return Err(Failure { code: EXIT_USAGE, text });
+        return Err(failure);
     }
     cache.set_prefetch(settings.prefetch);
     Ok(cache)
+}
+
+/// Checks the seed that an image has.
+fn hash_seed_fits(settings: &Settings, found: u64) -> Result<(), Failure> {
+    match settings.hash_seed.filter(|seed| *seed != found) {
+        Some(seed) => {
+            let text = format!("the image has another seed than {seed} (--hash-seed)");
+            Err(Failure { code: EXIT_USAGE, text })
+        }
+        None => Ok(()),
+    }
 }

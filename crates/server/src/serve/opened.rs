@@ -49,9 +49,8 @@ impl Opened {
         }
         let sockets = listeners::open_native(settings, inheritance)?;
         process::leave_parent(settings, inheritance.is_restart())?;
-        fabric::probe(settings).inspect_err(|failure| inheritance.tell(&failure.text))?;
-        let opened = ports::open(settings);
-        let (ports, queues) = opened.inspect_err(|failure| inheritance.tell(&failure.text))?;
+        fabric::probe(settings)?;
+        let (ports, queues) = ports::open(settings)?;
         let udp = listeners::open_udp(settings, inheritance)?;
         let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
         let admin = Admin::new(listeners::open_admin(settings, inheritance)?);
@@ -66,8 +65,7 @@ impl Opened {
     /// memory and its programs are for root.
     pub fn memory(&mut self, settings: &Settings, inheritance: &mut Inheritance) -> Result<Memory, Failure> {
         let mut locks = inheritance.take_locks();
-        kernel_get::pins::lock(settings, &mut locks)
-            .inspect_err(|failure| inheritance.tell(&failure.text))?;
+        kernel_get::pins::lock(settings, &mut locks)?;
         let maps = inheritance.take_maps();
         let mut is_as_started = true;
         if settings.kernel_get.is_none() {

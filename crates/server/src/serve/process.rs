@@ -1,6 +1,8 @@
 //! The process: its user, its files, its place in the background.
 
 use std::fs::File;
+use std::io;
+use std::path::Path;
 
 use micanite_engine::Layout;
 use micanite_memory::folder::{Folder, Placed};
@@ -204,13 +206,20 @@ pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Fail
     };
     let text = format!("{}\n", std::process::id());
     let placed = Folder::of(path).and_then(|(folder, name)| folder.replace(name, text.as_bytes()));
-    match placed {
-        Ok(placed) => Ok(Some(Pidfile(placed))),
-        Err(error) => {
-            let path = path.display();
-            Err(Failure::system(format!("cannot write the pidfile {path} (-P): {error}")))
-        }
-    }
+    placed.map(|placed| Some(Pidfile(placed))).map_err(|error| no_pidfile(path, &error))
+}
+
+/// Tries whether the file that `-P` names could be written.
+pub(super) fn try_pidfile(settings: &Settings) -> Result<(), Failure> {
+    let Some(path) = &settings.pidfile else {
+        return Ok(());
+    };
+    let tried = Folder::of(path).and_then(|(folder, name)| folder.try_replace(name));
+    tried.map_err(|error| no_pidfile(path, &error))
+}
+
+fn no_pidfile(path: &Path, error: &io::Error) -> Failure {
+    Failure::system(format!("cannot write the pidfile {} (-P): {error}", path.display()))
 }
 
 /// Returns an unpredictable seed.

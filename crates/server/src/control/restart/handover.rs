@@ -31,6 +31,8 @@ pub enum Heirloom {
     Lock,
     /// The client that has asked for the restart.
     Client,
+    /// A purpose that this version does not know: it is closed.
+    Unknown,
 }
 
 impl Heirloom {
@@ -56,7 +58,13 @@ impl Heirloom {
             Self::Map => "map",
             Self::Lock => "lock",
             Self::Client => "client",
+            Self::Unknown => "unknown",
         }
+    }
+
+    /// Returns the purpose of a word, if this version knows it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
     }
 }
 
@@ -133,8 +141,8 @@ impl Handover {
         let mut this = Self::new(words.next()?.parse().ok()?);
         for word in words {
             let (name, number) = word.split_once('=')?;
-            let known = Heirloom::ALL.into_iter().find(|known| known.name() == name);
-            this.descriptors.push((known?, number.parse().ok()?));
+            let known = Heirloom::named(name).unwrap_or(Heirloom::Unknown);
+            this.descriptors.push((known, number.parse().ok()?));
         }
         Some(this)
     }
@@ -184,8 +192,15 @@ mod tests {
     fn garbage_and_messages_to_other_processes_are_ignored() {
         let handover = Handover::new(1);
         assert_eq!(Handover::parse(&handover.text(7), 8), None);
-        for text in ["", "7", "7 x", "7 1 own", "7 1 own=x", "7 1 other=3", "x 1"] {
+        for text in ["", "7", "7 x", "7 1 own", "7 1 own=x", "x 1"] {
             assert_eq!(Handover::parse(text, 7), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_descriptor_of_another_version_takes_nothing_from_the_others() {
+        let descriptors = vec![(Heirloom::Unknown, 3), (Heirloom::Own, 4)];
+        let known = Handover { descriptors, ..Handover::new(1) };
+        assert_eq!(Handover::parse("7 1 moon=3 own=4", 7), Some(known));
     }
 }

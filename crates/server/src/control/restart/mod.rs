@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  micanite ctl restart, SIGUSR2
-//!    try the program, its options (--print-config), certificates and passwords; what is wrong is
-//!    refused, and nothing ends
+//!    try the program with its options, and with what this server has (--print-config, `serve/trial.rs`): it
+//!    opens the sockets that are new, and leaves them here; what is wrong is refused, and nothing ends
 //!    no longer accept: connections wait in the kernel's queue; end the others between two requests
 //!    close the image
 //!    exec: listeners, datagram sockets and the maps of an image that is no files stay open, their
@@ -20,11 +20,12 @@ mod program;
 mod trial;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 
-use micanite_control::answer;
+use micanite_control::answer::text as answer_text;
 use micanite_engine::ImageState;
 use micanite_net::{ByteStream, Stream};
 use nix::time::{ClockId, clock_gettime};
@@ -32,8 +33,8 @@ use nix::time::{ClockId, clock_gettime};
 use crate::shared::Server;
 use crate::telemetry::log::{error, warn};
 pub use handover::{Handover, Heirloom};
-pub use program::Program;
-pub use trial::{Trial, place};
+pub use program::{Program, answer};
+pub use trial::{Running, Trial, matches, place};
 
 /// A restart: the program to execute, and whether one was asked for.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct Restart {
     program: io::Result<Program>,
     /// Reason why a restart is refused.
     forbidden: Option<String>,
+    /// What the next program goes on with, once the server runs.
+    running: OnceLock<Running>,
     is_wanted: AtomicBool,
     waiting: Mutex<Waiting>,
 }
@@ -52,17 +55,30 @@ pub struct Waiting {
     pub began_ns: u64,
     /// The client that asked for the restart, and waits for its answer.
     pub client: Option<Stream>,
+    /// Sockets that the trial has opened.
+    pub opened: Vec<(Heirloom, OwnedFd)>,
 }
 
 impl Restart {
     /// Creates the state for a program. An error is reported when a restart is asked for.
     pub fn new(program: io::Result<Program>) -> Self {
-        Self { program, forbidden: None, is_wanted: AtomicBool::new(false), waiting: Mutex::default() }
+        Self {
+            program,
+            forbidden: None,
+            running: OnceLock::new(),
+            is_wanted: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        }
     }
 
     /// Refuses every restart with this reason.
     pub fn forbid(&mut self, reason: String) {
         self.forbidden = Some(reason);
+    }
+
+    /// Notes what the next program goes on with, once.
+    pub fn set_running(&self, running: Running) {
+        let _ = self.running.set(running);
     }
 
     /// The program that would be executed.
@@ -74,12 +90,13 @@ impl Restart {
     }
 
     /// Notes that another program is to follow this one; false when that is under way already.
-    fn note(&self, client: &mut Option<Stream>) -> bool {
+    fn note(&self, client: &mut Option<Stream>, opened: Vec<(Heirloom, OwnedFd)>) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = !self.is_wanted.swap(true, Ordering::AcqRel);
         if is_first {
             waiting.began_ns = monotonic_ns();
             waiting.client = client.take();
+            waiting.opened = opened;
         }
         is_first
     }
@@ -110,7 +127,7 @@ pub fn begin(server: &Arc<Server>, force: bool, mut client: Option<Stream>) {
         };
         match &mut client {
             // The answer is one line: it fits the empty buffer of the socket.
-            Some(client) => drop(client.send(answer::text(&Err(reason)).as_bytes())),
+            Some(client) => drop(client.send(answer_text(&Err(reason)).as_bytes())),
             None => warn!("no restart: {reason}"),
         }
     };
@@ -130,9 +147,11 @@ fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<
     let trial = Trial {
         has_maps: !server.shared.cache.maps().is_empty(),
         locks: server.pin_locks.iter().flat_map(place).collect(),
+        running: server.restart.running.get().cloned(),
+        ..Trial::default()
     };
-    server.restart.program()?.try_out(&trial)?;
-    if !server.restart.note(client) {
+    let opened = server.restart.program()?.try_out(trial, server.shared.cache.maps())?;
+    if !server.restart.note(client, opened) {
         return Err("a restart is under way".into());
     }
     if !server.end_for_restart() {

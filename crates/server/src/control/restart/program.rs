@@ -2,14 +2,18 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use micanite_net::{keep_open, receive_with_descriptors, send_with_descriptors};
 
 use super::handover::{HISTORY_VARIABLE, VARIABLE};
 use super::trial::VARIABLE as TRIAL_VARIABLE;
-use super::{Handover, Trial};
+use super::{Handover, Heirloom, Trial};
 
 /// Variables set by systemd for this program. The next one must not see them.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
@@ -47,22 +51,13 @@ impl Program {
         command
     }
 
-    /// Checks that the program would start with these options now.
-    pub fn try_out(&self, trial: &Trial) -> Result<(), String> {
+    /// Checks that the program would start with these options now, and go on with what the server has. Returns
+    /// the sockets that it has opened besides.
+    pub fn try_out(&self, trial: Trial, maps: &[impl AsFd]) -> Result<Vec<(Heirloom, OwnedFd)>, String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");
-        let mut process = self
-            .command()
-            .arg("--print-config")
-            .env(TRIAL_VARIABLE, trial.text())
-            .env_remove(VARIABLE)
-            .env_remove(HISTORY_VARIABLE)
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+        let (near, far) = UnixStream::pair().map_err(failed)?;
+        let mut process = self.start_trial(trial, maps, far).map_err(failed)?;
         let end = Instant::now() + TRIAL_TIMEOUT;
         while process.try_wait().map_err(failed)?.is_none() {
             if Instant::now() > end {
@@ -75,11 +70,34 @@ impl Program {
         }
         let output = process.wait_with_output().map_err(failed)?;
         if output.status.success() {
-            return Ok(());
+            return sockets_of(&near).map_err(|error| format!("cannot take the sockets of {file}: {error}"));
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim().trim_start_matches("micanite: ");
         Err(format!("{file} would not start: {said}"))
+    }
+
+    /// Starts the program for a trial. It gets the maps, and an end of a pair of sockets for its answer.
+    fn start_trial(&self, trial: Trial, maps: &[impl AsFd], answer: UnixStream) -> io::Result<Child> {
+        // The child inherits copies, which end here with this function.
+        let copy = |descriptor: BorrowedFd<'_>| {
+            let copy = descriptor.try_clone_to_owned()?;
+            keep_open(&copy).map(|()| copy)
+        };
+        let maps: Vec<OwnedFd> = maps.iter().map(|map| copy(map.as_fd())).collect::<io::Result<_>>()?;
+        keep_open(&answer)?;
+        let numbers = maps.iter().map(AsRawFd::as_raw_fd).collect();
+        let trial = Trial { maps: numbers, answer: Some(answer.as_raw_fd()), ..trial };
+        self.command()
+            .arg("--print-config")
+            .env(TRIAL_VARIABLE, trial.text())
+            .env_remove(VARIABLE)
+            .env_remove(HISTORY_VARIABLE)
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
     }
 
     /// Executes it in the place of this one. Returns only when that fails.
@@ -91,5 +109,62 @@ impl Program {
             command.env(HISTORY_VARIABLE, text);
         }
         command.exec()
+    }
+}
+
+/// Sockets in one message of a trial.
+const ANSWERED_AT_ONCE: usize = 64;
+
+/// Gives the sockets that a trial has opened to the running server, over a socket of the two.
+///
+/// # Errors
+/// The kernel's error.
+pub fn answer(socket: impl AsFd, opened: &[(Heirloom, OwnedFd)]) -> io::Result<()> {
+    for part in opened.chunks(ANSWERED_AT_ONCE) {
+        let names: Vec<_> = part.iter().map(|(kind, _)| kind.name()).collect();
+        let descriptors: Vec<_> = part.iter().map(|(_, descriptor)| descriptor).collect();
+        send_with_descriptors(&socket, names.join(" ").as_bytes(), &descriptors)?;
+    }
+    Ok(())
+}
+
+/// Receives the sockets that a trial, which has ended, has opened. A message ends where its descriptors do.
+fn sockets_of(near: &UnixStream) -> io::Result<Vec<(Heirloom, OwnedFd)>> {
+    let mut sockets = Vec::new();
+    let mut bytes = [0; ANSWERED_AT_ONCE * 16];
+    loop {
+        let (count, descriptors) = receive_with_descriptors(near, &mut bytes)?;
+        if count == 0 {
+            return Ok(sockets);
+        }
+        let names = String::from_utf8_lossy(&bytes[..count]);
+        // The program opens a socket again whose kind this version does not know.
+        let kinds = names.split(' ').map(Heirloom::named);
+        sockets.extend(kinds.zip(descriptors).filter_map(|(kind, descriptor)| Some((kind?, descriptor))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// Proves that sockets keep their kinds on the way from a trial, however many they are.
+    #[test]
+    fn the_running_server_gets_the_sockets_of_a_trial() {
+        let bound = |number: usize| {
+            let kind = if number % 3 == 0 { Heirloom::Native } else { Heirloom::Udp };
+            (kind, OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()))
+        };
+        let opened: Vec<_> = (0..2 * ANSWERED_AT_ONCE + 1).map(bound).collect();
+        let address = |(kind, socket): &(Heirloom, OwnedFd)| {
+            (*kind, UdpSocket::from(socket.try_clone().unwrap()).local_addr().unwrap())
+        };
+        let (near, far) = UnixStream::pair().unwrap();
+        answer(&far, &opened).unwrap();
+        drop(far);
+        let taken = sockets_of(&near).unwrap();
+        assert!(opened.iter().map(address).eq(taken.iter().map(address)));
     }
 }

@@ -93,9 +93,17 @@ pub fn lift_limits(is_unlimited: bool) {
     IS_UNLIMITED.store(is_unlimited, Ordering::Relaxed);
 }
 
+/// Logs errors alone.
+pub fn log_errors_only() {
+    set_level(LevelFilter::ERROR);
+}
+
 /// Changes how much is logged: 1 and more add connections and the like.
 pub fn set_verbosity(verbosity: u8) {
-    let level = if verbosity > 0 { LevelFilter::DEBUG } else { LevelFilter::INFO };
+    set_level(if verbosity > 0 { LevelFilter::DEBUG } else { LevelFilter::INFO });
+}
+
+fn set_level(level: LevelFilter) {
     if let Some(handle) = LEVEL.get() {
         // It fails only without a subscriber.
         let _ = handle.modify(|current| *current = level);
