@@ -13,6 +13,7 @@ import os
 import statistics
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from harness import attacks
@@ -103,6 +104,40 @@ def cases(place):
     return found + [(name, name, in_tls) for name in attacks.TLS]
 
 
+# Attacks by clients that a restart could wait for.
+RESTARTED = (None, "half-open", "slow-lines", "slow-writers", "slow-readers", "deep-pipelines")
+
+
+def restart_ms(place, name):
+    """The time of a restart in place under an attack, or without one."""
+    server = Server("-t", "1", "-m", "64", "-c", "400", "--image", place / f"image-{name}")
+    attacker = None
+    try:
+        if name is not None:
+            attacker = subprocess.Popen(attacks.command(name, server), stdout=subprocess.PIPE)
+            assert attacker.stdout.readline() == b"going\n", name
+        began = time.monotonic()
+        done = server.ctl("restart")
+        assert done.returncode == 0, done.stderr
+        return 1000 * (time.monotonic() - began)
+    finally:
+        if attacker is not None:
+            attacker.kill()
+            attacker.wait()
+        server.end()
+
+
+def restarts():
+    """The times of restarts by attack, each the longest of all runs."""
+    with tempfile.TemporaryDirectory() as place:
+        times = {
+            str(name).lower(): max(restart_ms(Path(place), name) for _ in range(RUNS)) for name in RESTARTED
+        }
+    for name, took_ms in times.items():
+        print(f"restart, {name:22}{took_ms:10.0f} ms")
+    return times
+
+
 def main():
     """Runs them all."""
     with contextlib.suppress(PermissionError):
@@ -124,7 +159,7 @@ def main():
     where = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")) / "bench/attacks.json"
     where.parent.mkdir(parents=True, exist_ok=True)
     record = {"rate": RATE, "connections": 4, "seconds": SECONDS, "runs": RUNS, "cpus": os.cpu_count()}
-    record |= {"worst": worst(rows), "attacks": rows}
+    record |= {"worst": worst(rows), "attacks": rows, "restarts_ms": restarts()}
     where.write_text(json.dumps(record, indent=2) + "\n")
     print(f"written: {where}")
 

@@ -1,5 +1,6 @@
 """A restart in place: `micanite ctl restart`, SIGUSR2. What was acknowledged stays, and nobody is refused."""
 
+import contextlib
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from harness.memcached.tls import Authority, TlsConnection, serving
+from harness.memcached.wire import Connection
 from harness.poll import until
 from harness.server import run_ctl
 
@@ -231,22 +233,66 @@ def test_a_request_that_was_read_is_answered(start, tmp_path, key):
 
 def test_a_restart_closes_connections_that_do_not_finish(start, tmp_path, key):
     server = start("-t", "2", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "1")
-    with server.connect() as half, server.connect() as other:
-        other.set(key, b"x")
-        half.send(b"set %b 0 0 10\r\nxx" % key)
-        assert other.ask(b"mn\r\n") == b"MN"
+    with server.connect() as unread, server.connect() as other:
+        other.set(key, b"x" * 500_000)
+        unread.send(b"get %b\r\n" % key * 100)
+        assert unread.line() == b"VALUE %b 0 500000" % key
         assert server.ctl("restart").returncode == 0
-        assert half.rest() == b""
     assert re.search(r"\d+ connections have not ended in time", server.stderr())
     with server.connect() as client:
-        assert client.get(key) == b"x"
+        assert client.get(key) == b"x" * 500_000
+
+
+# What a client has sent that keeps no server from ending: half a line, of each protocol; a value that stops.
+PIECES = {
+    "nothing": b"",
+    "a letter": b"g",
+    "half a line": b"get key",
+    "half a multi-get": b"get " + b"key " * 1000,
+    "half a header": b"\x80\x00\x00",
+    "a value that stops": b"set key 0 0 100\r\nx",
+    "a long value that stops": b"set key 0 0 1000000\r\n" + b"x" * 100_000,
+    "a refused value that stops": b"set key 0 0 10000000\r\nx",
+    "a binary value that stops": bytes.fromhex("800100030800000000000010") + bytes(20) + b"key",
+}
+
+
+@pytest.mark.parametrize("ending", ["restart", "USR1"])
+def test_a_client_that_does_not_go_on_delays_no_end(start, tmp_path, ending):
+    """The deadline of the test is far below --drain-seconds."""
+    server = start("-t", "2", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "86400")
+    with contextlib.ExitStack() as stack:
+        for piece in PIECES.values():
+            stack.enter_context(server.connect()).send(piece)
+        sent = sum(map(len, PIECES.values()))
+        until(lambda: int(server.stats()["bytes_read"]) >= sent, "all pieces to be read")
+        if ending == "restart":
+            assert server.ctl("restart").returncode == 0
+        else:
+            os.kill(server.pid, signal.SIGUSR1)
+            assert server.wait_for_end() == 0
+    assert "have not ended in time" not in server.stderr()
+
+
+def test_clients_that_have_not_logged_in_delay_no_restart(start, tmp_path):
+    users = tmp_path / "users"
+    users.write_text("user:secret\n")
+    image = ["--image", tmp_path / "image", "--drain-seconds", "86400"]
+    server = start("-t", "2", "-m", "64", "-Y", users, *image, ready=False)
+    until(lambda: "ready" in server.stderr(), "the server to be ready")
+    address = ("127.0.0.1", server.ports()["TCP"])
+    with contextlib.ExitStack() as stack:
+        for piece in [b"", b"g", b"set key 0 0 1000\r\n", b"get k\r\n" * 5000]:
+            stack.enter_context(Connection(address)).send(piece)
+        assert run_ctl("restart", "-p", address[1], **server.places()).returncode == 0
 
 
 def test_an_end_asked_for_meanwhile_wins(start, tmp_path, key):
     server = start("-t", "1", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "60")
-    with server.connect() as half:
-        half.send(b"set %b 0 0 10\r\nxx" % key)
-        until(lambda: int(server.stats()["bytes_read"]) > 20, "the half request to be read")
+    with server.connect() as unread:
+        unread.set(key, b"x" * 500_000)
+        unread.send(b"get %b\r\n" % key * 100)
+        assert unread.line() == b"VALUE %b 0 500000" % key
         os.kill(server.pid, signal.SIGUSR2)
         until(lambda: "restarting when" in server.stderr(), "the restart to begin")
         os.kill(server.pid, signal.SIGTERM)

@@ -67,6 +67,8 @@ pub const VALUE_BUFFERS_MIN: usize = 4;
 pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
 /// Beside that, it must have moved so many bytes for each second that it has held the buffer.
 pub const VALUE_BUFFER_BYTES_PER_S_MIN: u64 = 64 << 10;
+/// A client that sends a value while the server ends must go on within this time.
+pub const END_STALL_MS: u64 = 200;
 /// All connections of a worker are looked at for idle ones within about this time.
 pub const IDLE_PASS_MS: u64 = 1000;
 /// A worker waits at most this long for events.

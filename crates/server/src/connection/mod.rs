@@ -25,7 +25,7 @@ pub use turn::Turn;
 
 use micanite_net::{Block, ByteStream, ValueBuffer};
 
-use crate::limits::{VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
+use crate::limits::{END_STALL_MS, VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
 use crate::session::{Awaits, Session};
 
 /// Need of a connection after a turn.
@@ -60,6 +60,8 @@ pub struct Connection<S> {
     progress_ms: u64,
     /// Time when the connection got its value buffer, if it has one.
     held_since_ms: u64,
+    /// Time when bytes came.
+    received_ms: u64,
 }
 
 /// Replies that the peer has not taken yet.
@@ -94,6 +96,7 @@ impl<S: ByteStream> Connection<S> {
             closing: false,
             progress_ms: 0,
             held_since_ms: 0,
+            received_ms: 0,
         }
     }
 
@@ -117,13 +120,17 @@ impl<S: ByteStream> Connection<S> {
         self.session.never_authenticated()
     }
 
-    /// Returns whether no request and no reply is unfinished.
-    pub fn is_idle(&self) -> bool {
-        self.input.is_none()
-            && self.long_input.is_none()
-            && matches!(self.unsent, Unsent::Nothing)
-            && !self.stream.holds_output()
-            && self.session.is_idle()
+    /// Returns whether a server that ends waits for this connection: its client takes a reply, or sends a
+    /// value. Half a line, a login and the lines of `watch` are nothing to wait for.
+    pub fn delays_an_end(&self, now_ms: u64) -> bool {
+        if self.never_authenticated() || self.is_watching() {
+            return false;
+        }
+        let is_answered = !matches!(self.unsent, Unsent::Nothing)
+            || self.stream.holds_output()
+            || self.session.is_in_steps();
+        let is_moving = now_ms.saturating_sub(self.received_ms) < END_STALL_MS;
+        is_answered || self.awaits() != Awaits::Request && is_moving
     }
 
     /// Returns whether the connection has a value buffer and moves its bytes too slowly: none for a while,

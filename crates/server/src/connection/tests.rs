@@ -26,7 +26,7 @@ fn a_request_is_one_recv_and_one_send() {
         assert_eq!(bench.turn(&mut connection, true), Next::Read);
         let script = connection.stream();
         assert_eq!((script.recvs, script.sends), (1, 1));
-        assert!(connection.is_idle());
+        assert!(!connection.delays_an_end(u64::MAX));
         connection.release(&mut bench.buffers);
     }
 }
@@ -62,7 +62,7 @@ fn a_peer_that_does_not_read_is_stopped_and_loses_nothing() {
     assert_eq!(bench.drive(&mut connection), Next::Read);
     let one = [b"VALUE a 0 1000\r\n".as_slice(), &[b'v'; 1000], b"\r\nEND\r\n"].concat();
     assert!(connection.stream().output == one.repeat(requests));
-    assert!(connection.is_idle());
+    assert!(!connection.delays_an_end(u64::MAX));
     connection.release(&mut bench.buffers);
 }
 
@@ -159,6 +159,35 @@ fn only_a_holder_that_does_not_move_enough_has_stalled() {
         connection.release(&mut bench.buffers);
     }
     assert_eq!(bench.buffers.values.lent_bytes(), 0);
+}
+
+/// Proves that half a line is nothing to wait for, and that a value has its time as long as bytes of it come.
+#[test]
+fn an_end_waits_for_values_that_move_and_for_replies() {
+    let mut bench = Bench::new("");
+    bench.replies(&set("a", 100_000));
+    for value_bytes in [1000, 100_000] {
+        bench.now_ms = 5000;
+        let mut writer = open([set("b", value_bytes)[..500].to_vec()]);
+        assert_eq!(bench.turn(&mut writer, true), Next::Read);
+        assert!(writer.delays_an_end(5199) && !writer.delays_an_end(5200), "{value_bytes}");
+        bench.now_ms = 5150;
+        writer.stream.input.push_back(b"x".to_vec());
+        assert_eq!(bench.turn(&mut writer, true), Next::Read);
+        assert!(writer.delays_an_end(5349) && !writer.delays_an_end(5350), "{value_bytes}");
+        writer.release(&mut bench.buffers);
+    }
+    let mut reader = open([b"get a\r\n".to_vec()]);
+    reader.stream.output_bytes_max = 10;
+    assert_eq!(bench.turn(&mut reader, true), Next::Write);
+    assert!(reader.delays_an_end(u64::MAX));
+    reader.release(&mut bench.buffers);
+    for line in ["", "g", "get a", "get a a "] {
+        let mut half = open([line.into()]);
+        assert_eq!(bench.turn(&mut half, true), Next::Read);
+        assert!(!half.delays_an_end(bench.now_ms), "{line}");
+        half.release(&mut bench.buffers);
+    }
 }
 
 #[test]

@@ -237,6 +237,7 @@ impl<S: ByteStream> Connection<S> {
         // A short read has taken all there was.
         turn.readable = bytes == room_bytes;
         turn.to += bytes;
+        self.received_ms = turn.now_ms;
         turn.note_received(bytes);
         Continue(())
     }
@@ -317,6 +318,7 @@ impl<S: ByteStream> Connection<S> {
             turn.readable = bytes == room_bytes;
             long.filled += bytes;
             self.progress_ms = turn.now_ms;
+            self.received_ms = turn.now_ms;
             turn.note_received(bytes);
             // A request whose turn is spent waits for the next turn.
             if long.filled < long.buffer.bytes().len() || turn.is_spent() {

@@ -126,11 +126,6 @@ pub enum Awaits {
 }
 
 impl Session {
-    /// Returns whether the conversation is between two requests, as far as the session knows.
-    pub fn is_idle(&self) -> bool {
-        self.awaits == Awaits::Request && self.text.is_idle()
-    }
-
     /// Returns what the next bytes of the input are.
     #[inline]
     pub fn awaits(&self) -> Awaits {

@@ -214,10 +214,14 @@ impl<P: Streams> Worker<P> {
     }
 
     /// Returns the longest wait. While the program in the kernel answers GETs, or others on this host read,
-    /// the owner of a partition regularly collects their notes. A new limit of the memory is for upkeep.
+    /// the owner of a partition regularly collects their notes. A new limit of the memory is for upkeep, and at
+    /// an end connections may stall.
     fn wait_ms_max(&self) -> u16 {
+        let shared = &self.server.shared;
         match &self.server.kernel_get {
-            _ if self.server.shared.cache.is_following_limit() => MAINTAIN_INTERVAL_MS as u16,
+            _ if shared.cache.is_following_limit() || shared.ending() != Ending::Not => {
+                MAINTAIN_INTERVAL_MS as u16
+            }
             Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
             _ => match &self.server.shared.local {
                 Some(local) if local.is_busy() => MAINTAIN_INTERVAL_MS as u16,
@@ -231,7 +235,7 @@ impl<P: Streams> Worker<P> {
             let now_ms = self.round()?;
             match self.server.shared.ending() {
                 Ending::Not => {}
-                Ending::Gracefully if !self.close_idle(now_ms) => {}
+                Ending::Gracefully if !self.close_for_end(now_ms) => {}
                 Ending::Gracefully | Ending::AtOnce => return Ok(()),
             }
         }

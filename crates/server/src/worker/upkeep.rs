@@ -43,11 +43,16 @@ impl<P: Streams> Worker<P> {
         }
     }
 
-    /// Closes connections without unfinished requests. Returns whether no connection is left.
-    pub(super) fn close_idle(&mut self, now_ms: u64) -> bool {
+    /// Closes connections that an end does not wait for. Returns whether no connection is left.
+    pub(super) fn close_for_end(&mut self, now_ms: u64) -> bool {
         self.take_posts(now_ms);
-        // A queued connection has more to do.
-        self.close_where(|slot| !slot.queued && slot.connection.is_idle(), |_| {});
+        let has_ended = |slot: &Slot<Bytes<P>>| {
+            // These wait for the server.
+            let waits = slot.queued || slot.interest == Interest::Nothing;
+            let is_stranger = slot.is_shaking() || slot.connection.never_authenticated();
+            is_stranger || !waits && !slot.connection.delays_an_end(now_ms)
+        };
+        self.close_where(has_ended, |_| {});
         self.slots.is_empty() && !self.has_posts
     }
 

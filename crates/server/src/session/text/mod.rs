@@ -28,13 +28,6 @@ pub(super) struct TextState {
     keys_done: u32,
 }
 
-impl TextState {
-    /// Returns whether no get is half answered.
-    pub fn is_idle(&self) -> bool {
-        self.keys_done == 0
-    }
-}
-
 /// Form of a reply in the text protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
