@@ -69,6 +69,14 @@ pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
 pub const VALUE_BUFFER_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// A client that sends a value while the server ends must go on within this time.
 pub const END_STALL_MS: u64 = 200;
+/// A connection that the server ends waits so long for its peer to end, too.
+pub const HALF_CLOSED_MS_MAX: u64 = 5000;
+/// Connections that have waited for long are looked for not more often than this.
+pub const HALF_CLOSED_CHECK_MS: u64 = 500;
+/// Connections beyond the limit of `-c` that stay open until their peers have read why they were refused.
+pub const REFUSED_MAX: usize = 64;
+/// Time for that.
+pub const REFUSED_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 /// All connections of a worker are looked at for idle ones within about this time.
 pub const IDLE_PASS_MS: u64 = 1000;
 /// A worker waits at most this long for events.

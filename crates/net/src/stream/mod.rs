@@ -11,7 +11,7 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
+use nix::sys::socket::{MsgFlags, Shutdown, SockaddrStorage, getpeername, recv, send, shutdown};
 
 pub use descriptors::{receive_with_descriptors, send_with_descriptors};
 pub use inherited::{Inherited, keep_none_open, keep_open};
@@ -31,6 +31,21 @@ pub trait ByteStream {
     /// # Errors
     /// `WouldBlock` if the peer does not read, anything else if the stream is broken.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Tells the peer that no more output follows. Its input can still be received. A further call does
+    /// nothing.
+    ///
+    /// # Errors
+    /// `WouldBlock` if held output has to leave first, anything else if the stream is broken.
+    fn end_output(&mut self) -> io::Result<()>;
+
+    /// Receives bytes that nobody wants, into scratch memory; 0 = the peer sends no more.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    fn discard(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+        self.recv(scratch)
+    }
 
     /// Returns whether input, or the end of input, waits inside of the stream, where no poller sees
     /// it.
@@ -111,6 +126,10 @@ impl ByteStream for Stream {
         // Sending to a closed peer returns an error instead of raising a signal.
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         retry(|| send(self.socket.as_raw_fd(), bytes, flags))
+    }
+
+    fn end_output(&mut self) -> io::Result<()> {
+        Ok(shutdown(self.socket.as_raw_fd(), Shutdown::Write)?)
     }
 }
 

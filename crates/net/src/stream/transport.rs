@@ -22,13 +22,6 @@ impl<S: ByteStream> Transport<S> {
         }
     }
 
-    /// Tells the peer of a TLS connection that no more output follows.
-    pub fn end(&mut self) {
-        if let Self::Tls(tls) = self {
-            tls.end();
-        }
-    }
-
     /// Returns the state of TLS, if it is used.
     #[inline]
     pub fn tls_phase(&self) -> Option<TlsPhase> {
@@ -61,6 +54,20 @@ impl<S: ByteStream> ByteStream for Transport<S> {
         match self {
             Self::Plain(stream) => stream.send(bytes),
             Self::Tls(tls) => tls.send(bytes),
+        }
+    }
+
+    fn end_output(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.end_output(),
+            Self::Tls(tls) => tls.end_output(),
+        }
+    }
+
+    fn discard(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.discard(scratch),
+            Self::Tls(tls) => tls.discard(scratch),
         }
     }
 

@@ -85,11 +85,11 @@ impl<S: ByteStream> Tls<S> {
         self.violation.as_ref()
     }
 
-    /// Tells the peer that no more output follows, as far as the peer accepts it.
-    pub fn end(&mut self) {
-        self.connection.send_close_notify();
-        // The peer notices the end of the stream, too.
-        let _ = self.flush();
+    /// Queues the closing alert, unless another alert has ended the session or it has not begun.
+    fn queue_closing_alert(&mut self) {
+        if !self.connection.is_handshaking() && !matches!(self.input, Input::Failed(_)) {
+            self.connection.send_close_notify();
+        }
     }
 
     /// Reads decrypted bytes; returns how many.
@@ -188,6 +188,18 @@ impl<S: ByteStream> ByteStream for Tls<S> {
         Ok(sent)
     }
 
+    /// Sends the closing alert before the end.
+    fn end_output(&mut self) -> io::Result<()> {
+        self.queue_closing_alert();
+        self.flush()?;
+        self.stream.end_output()
+    }
+
+    /// Decrypts nothing.
+    fn discard(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+        self.stream.discard(scratch)
+    }
+
     fn holds_input(&self) -> bool {
         // The end, and a failure, show only when the caller reads on.
         self.input != Input::Open || self.plaintext_bytes > 0 || self.stream.holds_input()
@@ -209,9 +221,7 @@ impl<S: ByteStream> ByteStream for Tls<S> {
 impl<S: ByteStream> Drop for Tls<S> {
     /// Sends the closing alert, if the peer accepts it.
     fn drop(&mut self) {
-        if !self.connection.is_handshaking() && !matches!(self.input, Input::Failed(_)) {
-            self.connection.send_close_notify();
-        }
+        self.queue_closing_alert();
         let _ = self.flush();
     }
 }

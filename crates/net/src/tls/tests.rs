@@ -24,6 +24,8 @@ struct Wire {
     /// Number of bytes that the client accepts.
     room: usize,
     ended: bool,
+    /// The server sends no more.
+    output_ended: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,6 +63,11 @@ impl ByteStream for Script {
         wire.room -= most;
         wire.to_client.extend(&bytes[..most]);
         Ok(most)
+    }
+
+    fn end_output(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().output_ended = true;
+        Ok(())
     }
 }
 

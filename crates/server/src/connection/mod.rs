@@ -13,6 +13,9 @@
 //! when everything is answered and sent.
 
 mod buffers;
+mod end;
+#[cfg(test)]
+mod end_tests;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -54,14 +57,26 @@ pub struct Connection<S> {
     long_input: Option<LongInput>,
     /// The last turn ended before it had received all input.
     has_more: bool,
-    /// The conversation has ended. The connection ends when all is sent.
-    closing: bool,
+    phase: Phase,
     /// Time of the last progress: a request answered, or bytes of a value or of parked replies moved.
     progress_ms: u64,
     /// Time when the connection got its value buffer, if it has one.
     held_since_ms: u64,
     /// Time when bytes came.
     received_ms: u64,
+}
+
+/// Phases of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// The peer sends no more. The connection is closed when all is sent.
+    EndedByPeer,
+    /// The server ends the conversation. The peer is told when all is sent.
+    Ending,
+    /// The peer was told, and its input is discarded until it ends, too: closing a socket that has unread
+    /// input would take back replies that are on their way.
+    HalfClosed,
 }
 
 /// Replies that the peer has not taken yet.
@@ -93,7 +108,7 @@ impl<S: ByteStream> Connection<S> {
             unsent: Unsent::Nothing,
             long_input: None,
             has_more: false,
-            closing: false,
+            phase: Phase::Serving,
             progress_ms: 0,
             held_since_ms: 0,
             received_ms: 0,
@@ -123,7 +138,7 @@ impl<S: ByteStream> Connection<S> {
     /// Returns whether a server that ends waits for this connection: its client takes a reply, or sends a
     /// value. Half a line, a login and the lines of `watch` are nothing to wait for.
     pub fn delays_an_end(&self, now_ms: u64) -> bool {
-        if self.never_authenticated() || self.is_watching() {
+        if self.is_half_closed() || self.never_authenticated() || self.is_watching() {
             return false;
         }
         let is_answered = !matches!(self.unsent, Unsent::Nothing)

@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use micanite_net::ByteStream;
 
-use super::{Buffers, Connection, LongInput, Next, Unsent};
+use super::{Buffers, Connection, LongInput, Next, Phase, Unsent};
 use crate::limits::{
     INPUT_BYTES, KEY_BYTES, OUTPUT_BYTES, TURN_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX,
     TURN_OUTPUT_BYTES_MAX,
@@ -28,7 +28,7 @@ pub struct Turn<'t, 'c> {
     to: usize,
     /// Filled bytes of the scratch output.
     pub(super) filled: usize,
-    received_bytes: usize,
+    pub(super) received_bytes: usize,
     pub(super) sent_bytes: usize,
 }
 
@@ -43,7 +43,9 @@ pub(super) enum Stop {
     ValueBuffer { bytes: usize },
     /// The turn is over, and there is more to do.
     TurnOver,
-    /// The conversation has ended. Its replies are sent first.
+    /// The peer sends no more. The replies are sent first.
+    EndOfInput,
+    /// The server ends the conversation. The replies are sent first.
     End,
     /// The peer cannot be sent anything any more.
     Broken,
@@ -90,7 +92,7 @@ impl<'t, 'c> Turn<'t, 'c> {
 
     /// Counts bytes that were received.
     #[inline]
-    fn note_received(&mut self, bytes: usize) {
+    pub(super) fn note_received(&mut self, bytes: usize) {
         self.received_bytes += bytes;
         self.context.counters.bytes_read.add(bytes as u64);
         self.charge(bytes, 0);
@@ -117,10 +119,10 @@ impl<S: ByteStream> Connection<S> {
         // A poller does not see bytes that the stream holds back.
         turn.readable |= self.stream.holds_input() || std::mem::take(&mut self.has_more);
         if let Break(stop) = self.send_rest(&mut turn) {
-            return self.next(stop);
+            return self.next(stop, &mut turn);
         }
-        if self.closing {
-            return Next::Close;
+        if self.phase != Phase::Serving {
+            return self.end(&mut turn);
         }
         if let Some((block, bytes)) = self.input.take() {
             let left = &turn.buffers.input_blocks.bytes(&block)[..bytes];
@@ -129,16 +131,22 @@ impl<S: ByteStream> Connection<S> {
             turn.to = bytes;
         }
         let mut stop = self.work(&mut turn);
-        self.closing = stop == Stop::End;
+        self.phase = match stop {
+            Stop::End => Phase::Ending,
+            // The peer may not have taken the replies before the closing request.
+            _ if self.session.is_closing() => Phase::Ending,
+            Stop::EndOfInput => Phase::EndedByPeer,
+            _ => Phase::Serving,
+        };
         if let Break(unsent) = self.flush(&mut turn) {
             stop = unsent;
         }
         self.keep_input(&mut turn);
-        self.next(stop)
+        self.next(stop, &mut turn)
     }
 
     /// Returns what the connection waits for after a turn.
-    fn next(&self, stop: Stop) -> Next {
+    fn next(&mut self, stop: Stop, turn: &mut Turn<'_, '_>) -> Next {
         match stop {
             Stop::Broken => Next::Close,
             Stop::Output => Next::Write,
@@ -147,7 +155,7 @@ impl<S: ByteStream> Connection<S> {
             Stop::Input => Next::Read,
             Stop::ValueBuffer { bytes } => Next::Wait { bytes },
             Stop::TurnOver => Next::Again,
-            Stop::End => Next::Close,
+            Stop::End | Stop::EndOfInput => self.end(turn),
         }
     }
 
@@ -367,9 +375,11 @@ impl<S: ByteStream> Connection<S> {
 #[inline]
 fn recv(stream: &mut impl ByteStream, room: &mut [u8]) -> ControlFlow<Stop, usize> {
     match stream.recv(room) {
-        Ok(0) => Break(Stop::End),
+        Ok(0) => Break(Stop::EndOfInput),
         Ok(bytes) => Continue(bytes),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Break(Stop::Input),
-        Err(_) => Break(Stop::End),
+        // The peer has violated TLS, and is told how.
+        Err(error) if error.kind() == ErrorKind::InvalidData => Break(Stop::End),
+        Err(_) => Break(Stop::EndOfInput),
     }
 }

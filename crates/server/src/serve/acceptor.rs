@@ -1,6 +1,7 @@
 //! The main thread: accepts connections, hands each to the worker that has fewest, and minds the
 //! signals.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -51,6 +52,8 @@ pub(super) struct Acceptor {
     /// Number of the listeners that are the supervisor's. They come first.
     activated: usize,
     supervisor: Supervisor,
+    /// Connections that were refused, until their peers have had time to read why.
+    refused: VecDeque<(Instant, Stream)>,
     /// Connections that readers on this host have opened for their requests.
     streams: Receiver<Stream>,
 }
@@ -86,6 +89,7 @@ impl Acceptor {
             pausing: false,
             activated,
             supervisor,
+            refused: VecDeque::with_capacity(REFUSED_MAX),
             streams,
         })
     }
@@ -160,7 +164,7 @@ impl Acceptor {
         log::note_dropped();
         let watching = self.pausing || self.server.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
-        let wait_ms = self.supervisor.wait_ms_max(wait_ms);
+        let wait_ms = self.supervisor.wait_ms_max(wait_ms).min(self.close_refused());
         let count = match self.poller.wait(wait_ms) {
             Ok(count) => count,
             Err(error) => {
@@ -239,9 +243,8 @@ impl Acceptor {
             self.server.acceptor.count_rejected();
             let peer = Peer::of(&stream);
             limited!(WARN, "connection refused: the limit of -c is reached", peer = %peer);
-            if tls.is_none() {
-                // The connection ends even if the peer does not get the message.
-                let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
+            if tls.is_none() && stream.send(reply::TOO_MANY_CONNECTIONS).is_ok() {
+                self.keep_refused(stream);
             }
             return;
         }
@@ -253,6 +256,27 @@ impl Acceptor {
         if links[worker].send(Post::Connection(Incoming { stream, tls })).is_ok() {
             self.server.shared.wakers[worker].wake();
         }
+    }
+
+    /// Ends a connection that was refused. It stays open for a while, because a reset would overtake the
+    /// message if the peer has sent something.
+    fn keep_refused(&mut self, mut stream: Stream) {
+        if self.refused.len() == REFUSED_MAX {
+            self.refused.pop_front();
+        }
+        if stream.end_output().is_ok() {
+            self.refused.push_back((Instant::now(), stream));
+        }
+    }
+
+    /// Closes refused connections whose time is over. Returns the longest wait until there are more.
+    fn close_refused(&mut self) -> u16 {
+        let now = Instant::now();
+        let is_over = |(since, _): &(Instant, Stream)| now.duration_since(*since) >= REFUSED_TIME;
+        while self.refused.front().is_some_and(is_over) {
+            self.refused.pop_front();
+        }
+        if self.refused.is_empty() { IDLE_MS } else { WATCH_MS }
     }
 
     /// Returns the TLS mode of a listener, by the marks of `-l`. Unix sockets are never encrypted.
@@ -285,7 +309,7 @@ impl Acceptor {
         }
     }
 
-    /// Reads certificates and passwords again.
+    /// Has certificates and passwords read again.
     fn read_again(&self) {
         let server = &self.server;
         if server.tls.is_none() && server.auth.is_none() {

@@ -13,7 +13,7 @@ use nix::unistd::{Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initg
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
-use crate::limits::LOCAL_GREETINGS_MAX;
+use crate::limits::{LOCAL_GREETINGS_MAX, REFUSED_MAX};
 use crate::telemetry::log::start;
 
 /// Descriptors beside those of connections: listeners, pollers, wakers, files.
@@ -26,6 +26,7 @@ const FILES_OF_INTERFACE: u64 = 4;
 pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
     let udp = settings.udp.as_ref().map_or(0, |udp| udp.addresses.len());
     let others = OTHER_FILES
+        + REFUSED_MAX as u64
         + (4 + udp as u64) * settings.threads as u64
         + settings.listen.addresses.len() as u64
         + kernel_get_files(settings).max(inherited as u64)

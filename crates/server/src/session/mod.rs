@@ -148,6 +148,12 @@ impl Session {
         matches!(self.phase, Phase::Watching(_))
     }
 
+    /// Returns whether the session has ended the conversation. Its replies are sent first.
+    #[inline]
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing)
+    }
+
     /// Returns the number of keys that were looked up since the last call.
     #[inline]
     pub fn take_keys(&mut self) -> usize {

@@ -122,6 +122,9 @@ pub(crate) struct Script {
     pub send_bytes_max: usize,
     /// Bytes that the peer takes before it stops reading.
     pub output_bytes_max: usize,
+    /// The server sends no more. The peer then ends, too, unless it `stays`.
+    pub output_ended: bool,
+    pub stays: bool,
     /// Calls so far.
     pub recvs: usize,
     pub sends: usize,
@@ -136,13 +139,20 @@ impl Script {
             output: Vec::new(),
             send_bytes_max: usize::MAX,
             output_bytes_max: usize::MAX,
+            output_ended: false,
+            stays: false,
             recvs: 0,
             sends: 0,
         }
     }
 
-    fn has_input(&self) -> bool {
-        self.ends || !self.input.is_empty()
+    /// Returns whether receiving brings bytes or the end.
+    pub fn has_input(&self) -> bool {
+        self.has_ended() || !self.input.is_empty()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ends || (self.output_ended && !self.stays)
     }
 
     fn takes_output(&self) -> bool {
@@ -155,7 +165,7 @@ impl ByteStream for Script {
         assert!(!into.is_empty(), "an empty read looks like the end");
         self.recvs += 1;
         let Some(mut piece) = self.input.pop_front() else {
-            return if self.ends { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            return if self.has_ended() { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
         };
         let bytes = piece.len().min(into.len());
         into[..bytes].copy_from_slice(&piece[..bytes]);
@@ -168,6 +178,7 @@ impl ByteStream for Script {
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         assert!(!bytes.is_empty(), "nothing was sent");
+        assert!(!self.output_ended, "the end was sent before");
         self.sends += 1;
         let room = self.output_bytes_max.saturating_sub(self.output.len());
         let taken = bytes.len().min(self.send_bytes_max).min(room);
@@ -176,5 +187,10 @@ impl ByteStream for Script {
         }
         self.output.extend_from_slice(&bytes[..taken]);
         Ok(taken)
+    }
+
+    fn end_output(&mut self) -> io::Result<()> {
+        self.output_ended = true;
+        Ok(())
     }
 }

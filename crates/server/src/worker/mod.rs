@@ -34,7 +34,7 @@ use crate::shared::clock::{Clock, seconds};
 use crate::shared::{Ending, Server};
 use crate::telemetry::costs::RoundKind;
 use crate::telemetry::latency::{Began, Transport};
-use crate::telemetry::stats::Counters;
+use crate::telemetry::stats::{ConnectionState, Counters};
 use crate::udp::UdpPort;
 use fabric::{FabricTurn, Rest};
 use native::NativeTurn;
@@ -88,6 +88,10 @@ pub struct Worker<P: Streams> {
     handshakes_checked_ms: u64,
     /// Time of the last search for late logins.
     logins_checked_ms: u64,
+    /// Connections that wait for their peers to end, too.
+    half_closed: usize,
+    /// Time of the last search for those that have waited for long.
+    half_closed_checked_ms: u64,
     /// There are other workers.
     is_one_of_several: bool,
     /// The port of the native protocol, if there is one.
@@ -142,6 +146,8 @@ impl<P: Streams> Worker<P> {
             is_behind: false,
             handshakes_checked_ms: 0,
             logins_checked_ms: 0,
+            half_closed: 0,
+            half_closed_checked_ms: 0,
             is_one_of_several: server.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
@@ -332,6 +338,7 @@ impl<P: Streams> Worker<P> {
             }
         }
         if is_new_state {
+            self.half_closed += usize::from(state == ConnectionState::Closing);
             self.note_state(token, state);
         }
     }

@@ -35,6 +35,7 @@ impl Endpoints {
 #[inline]
 pub(super) fn state<S: ByteStream>(interest: Interest, connection: &Connection<S>) -> ConnectionState {
     match (interest, connection.awaits()) {
+        _ if connection.is_half_closed() => ConnectionState::Closing,
         _ if connection.is_watching() => ConnectionState::Watch,
         (Interest::Write, _) => ConnectionState::Write,
         (Interest::Nothing, _) => ConnectionState::Wait,

@@ -7,7 +7,7 @@ use micanite_net::{Interest, Streams};
 use super::queues::Kind;
 use super::slots::Slot;
 use super::{Bytes, Worker};
-use crate::limits::{IDLE_PASS_MS, LOGIN_MS_MAX, LOGINS_CHECK_MS};
+use crate::limits::{HALF_CLOSED_CHECK_MS, IDLE_PASS_MS, LOGIN_MS_MAX, LOGINS_CHECK_MS};
 use crate::shared::Server;
 use crate::shared::clock::{cpu_time_ns, seconds};
 
@@ -21,6 +21,7 @@ impl<P: Streams> Worker<P> {
         self.close_stalled(now_ms);
         self.close_late_handshakes(now_ms);
         self.close_late_logins(now_ms);
+        self.close_half_closed(now_ms);
         self.close_idle_for_long(now_ms, since_ms);
         self.serve_watchers(now_ms);
         self.maintain_fabric(now_ms);
@@ -41,6 +42,15 @@ impl<P: Streams> Worker<P> {
                 },
             );
         }
+    }
+
+    /// Closes connections whose peers were told of the end, and do not end.
+    fn close_half_closed(&mut self, now_ms: u64) {
+        if self.half_closed == 0 || now_ms - self.half_closed_checked_ms < HALF_CLOSED_CHECK_MS {
+            return;
+        }
+        self.half_closed_checked_ms = now_ms;
+        self.close_where(|slot| slot.connection.is_half_closed_for_long(now_ms), |_| {});
     }
 
     /// Closes connections that an end does not wait for. Returns whether no connection is left.

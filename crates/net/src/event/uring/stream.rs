@@ -45,6 +45,10 @@ impl ByteStream for UringStream {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.send(bytes)
     }
+
+    fn end_output(&mut self) -> io::Result<()> {
+        self.socket.end_output()
+    }
 }
 
 impl Drop for UringStream {

@@ -1,12 +1,10 @@
 //! One connection: a request, its reply, the end.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use micanite_net::{ByteStream, Interest, Poller, Stream, Transport};
-use nix::sys::socket::{Shutdown, shutdown};
 
 use super::console::{Console, From};
 use super::http::REQUEST_BYTES_MAX;
@@ -70,15 +68,6 @@ impl Connection {
                 Err(_) => return None,
             }
         }
-        if self.stream.holds_output() {
-            match self.stream.flush() {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return self.watch(poller, Interest::Write);
-                }
-                Err(_) => return None,
-            }
-        }
         self.drain(poller)
     }
 
@@ -90,7 +79,7 @@ impl Connection {
     fn receive(&mut self, console: &mut Console) -> Option<()> {
         let mut bytes = [0; 2048];
         while self.reply.is_empty() && !self.waits {
-            let count = self.read(&mut bytes)?;
+            let count = available(self.stream.recv(&mut bytes))?;
             if count == 0 {
                 break;
             }
@@ -112,25 +101,30 @@ impl Connection {
 
     /// All is sent: says so, and waits for the other side to end.
     fn drain(&mut self, poller: &Poller) -> Option<()> {
-        self.stream.end();
-        shutdown(self.stream.inner().as_fd().as_raw_fd(), Shutdown::Write).ok()?;
+        match self.stream.end_output() {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return self.watch(poller, Interest::Write);
+            }
+            Err(_) => return None,
+        }
         let mut bytes = [0; 2048];
         while self.drained < DRAINED_BYTES_MAX {
-            match self.read(&mut bytes)? {
+            match available(self.stream.discard(&mut bytes))? {
                 0 => return self.watch(poller, Interest::Read),
                 count => self.drained += count,
             }
         }
         None
     }
+}
 
-    /// Bytes that are there, 0 if there are none now, `None` at the end.
-    fn read(&mut self, bytes: &mut [u8]) -> Option<usize> {
-        match self.stream.recv(bytes) {
-            Ok(0) => None,
-            Ok(count) => Some(count),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
-            Err(_) => None,
-        }
+/// Bytes that were received, 0 if there are none now, `None` at the end.
+fn available(received: io::Result<usize>) -> Option<usize> {
+    match received {
+        Ok(0) => None,
+        Ok(count) => Some(count),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
+        Err(_) => None,
     }
 }

@@ -27,6 +27,8 @@ pub enum ConnectionState {
     Body = 4,
     /// The same, of a body that was refused.
     Refused = 5,
+    /// The server has ended it, and waits for the peer to end, too.
+    Closing = 6,
 }
 
 impl ConnectionState {
@@ -37,7 +39,8 @@ impl ConnectionState {
             2 => "conn_waiting",
             3 => "conn_watch",
             4 => "conn_nread",
-            _ => "conn_swallow",
+            5 => "conn_swallow",
+            _ => "conn_closing",
         }
     }
 }
