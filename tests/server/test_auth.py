@@ -1,5 +1,6 @@
 """Users and passwords: what strangers get, who is let in, and how guesses end."""
 
+import contextlib
 import re
 import signal
 import struct
@@ -70,11 +71,17 @@ def test_a_client_of_redis_is_told_so_before_it_logs_in(start, users):
         assert connection.line() is None
 
 
+def guess(number):
+    """A login with a wrong password of its own."""
+    token = b"alice guess%d" % number
+    return b"set any 0 0 %d\r\n%b\r\n" % (len(token), token)
+
+
 def test_attempts_are_in_the_metrics(start, users):
     server = serving(start, "-t", 1, "-Y", users, "--admin", "-1")
-    for _ in range(20):  # more than an address may have wrong
+    for number in range(20):  # more than a user may have wrong
         with server.connect() as connection:
-            assert connection.ask(WRONG) == FAILED
+            assert connection.ask(guess(number)) == FAILED
     admin = Admin(server)
     totals = [admin.sum(f"micanite_authentication{name}_total") for name in ("s", "_errors", "s_limited")]
     assert totals[0] == totals[1] == 20 and 0 < totals[2] < 20
@@ -92,29 +99,61 @@ def test_guesses_are_limited(start, users):
     server = serving(start, "-Y", users)
     with server.connect() as known:
         assert known.ask(LOGIN) == b"STORED"
-        for _ in range(3):
+        for number in range(3):
             with server.connect() as connection:
-                assert [connection.ask(WRONG) for _ in range(3)] == [FAILED] * 3
+                assert [connection.ask(guess(3 * number + place)) for place in range(3)] == [FAILED] * 3
                 assert connection.line() is None
-        with server.connect() as connection:
-            assert connection.ask(WRONG) == FAILED
-        for _ in range(2):  # some more, for one is forgotten every six seconds
+        for number in range(3):  # some more, for one is forgotten every six seconds
             with server.connect() as connection:
-                assert connection.ask(WRONG) == FAILED
+                assert connection.ask(guess(10 + number)) == FAILED
         # Ten and more were wrong: now nothing is believed, for six seconds at least.
         with server.connect() as connection:
             assert connection.ask(LOGIN) == FAILED
             assert connection.line() is None
         assert known.ask(b"mn\r\n") == b"MN"
         assert int(known.stats()["auth_limited"]) >= 1
-        for line in (" WARN login refused: .* user=alice", " WARN too many wrong passwords.*"):
-            assert re.search(line + r" peer=127\.0\.0\.1$", server.stderr(), re.MULTILINE)
+        with server.connect() as connection:
+            assert connection.ask(b"set any 0 0 13\r\nbob pass word\r\n") == b"STORED"
+        for line in (" WARN login refused: .*", " WARN too many wrong passwords.*"):
+            assert re.search(line + r" user=alice peer=127\.0\.0\.1$", server.stderr(), re.MULTILINE)
 
         def is_believed():
             with server.connect() as connection:
                 return connection.ask(LOGIN) == b"STORED"
 
         until(is_believed, "the address to be believed again")
+
+
+def test_a_client_that_repeats_an_old_password_keeps_nobody_out(start, users):
+    """It repeats one by the text protocol and by SASL, beside others of its address who are right."""
+    server = serving(start, "-t", 1, "-Y", users, "-S")
+    for _ in range(50):
+        with server.connect() as old:
+            assert [old.ask(WRONG) for _ in range(3)] == [FAILED] * 3
+        with server.connect() as old:
+            old.send(sasl_auth("alice", "wrong"))
+            assert old.exactly(24)[6:8] == b"\x00\x20"
+        with server.connect() as connection:
+            assert connection.ask(LOGIN) == b"STORED"
+            stats = connection.stats()
+    assert stats["auth_limited"] == "0"
+
+
+def test_many_connections_guess_no_more_than_one(start, users):
+    """Passwords that were compared: at first ten, then one every six seconds."""
+    server = serving(start, "-t", 1, "-Y", users)
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        guessers = [stack.enter_context(server.connect()) for _ in range(1000)]
+        for number, guesser in enumerate(guessers):
+            guesser.send(guess(number))
+        assert {guesser.line() for guesser in guessers} == {FAILED}
+    with server.connect() as known:
+        known.send(b"set any 0 0 13\r\nbob pass word\r\n")
+        assert known.line() == b"STORED"
+        stats = known.stats()
+    compared = int(stats["auth_errors"]) - int(stats["auth_limited"])
+    assert 10 <= compared <= 11 + (time.monotonic() - began) / 6
 
 
 def test_passwords_are_read_again(start, users):

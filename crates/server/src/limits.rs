@@ -87,14 +87,18 @@ pub const AUTH_LINE_BYTES_MAX: usize = 256;
 pub const AUTH_USERS_MAX: usize = 256;
 /// Wrong passwords after which a connection is closed.
 pub const AUTH_FAILURES_OF_CONNECTION: u32 = 3;
-/// Wrong passwords after which an address is not believed.
-pub const AUTH_FAILURES_OF_ADDRESS: u32 = 10;
-/// One wrong password of an address is forgotten after this time.
+/// Different wrong passwords of a user after which an address is not believed about that user.
+pub const AUTH_FAILURES_OF_USER: u32 = 10;
+/// Different wrong passwords of all users after which an address is not believed at all.
+pub const AUTH_FAILURES_OF_ADDRESS: u32 = 30;
+/// One wrong password less counts after this time.
 pub const AUTH_FAILURE_FORGOTTEN_S: u32 = 6;
-/// Sets of the table of addresses that sent wrong passwords.
+/// A wrong password that is sent again within this time does not count again.
+pub const AUTH_PASSWORD_FORGOTTEN_S: u32 = 600;
+/// Sets of the table of users and addresses that sent wrong passwords.
 pub const AUTH_SETS: usize = 1024;
-/// Addresses of a set.
-pub const AUTH_WAYS: usize = 4;
+/// Users and addresses of a set.
+pub const AUTH_WAYS: usize = 8;
 /// A TLS handshake ends within this time, or its connection does.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Late handshakes are looked for not more often than this.

@@ -18,6 +18,7 @@ use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
 use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
+use crate::security::auth::Attempts;
 use crate::shared::Server;
 use crate::telemetry::admin::feed_bytes;
 use crate::telemetry::hot::HotKeys;
@@ -61,7 +62,8 @@ impl Beside {
                 + Prefixes::bytes(settings.threads)
                 + Recorder::bytes(settings.threads)
                 + WATCHERS_MAX * settings.watcher_bytes
-                + settings.admin.map_or(0, |_| feed_bytes(settings.threads)),
+                + settings.admin.map_or(0, |_| feed_bytes(settings.threads))
+                + settings.auth.as_ref().map_or(0, |_| Attempts::BYTES),
             native_bytes: settings.native.as_ref().map_or(0, |native| native_bytes(settings, native)),
             udp_bytes: settings
                 .udp

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::Session;
-use crate::limits::{AUTH_FAILURE_FORGOTTEN_S, AUTH_FAILURES_OF_ADDRESS};
+use crate::limits::{AUTH_FAILURE_FORGOTTEN_S, AUTH_FAILURES_OF_USER};
 use crate::testing::{Bench, Script};
 
 const LOGIN: &[u8] = b"set x 0 0 12\r\nalice secret\r\n";
@@ -102,18 +102,34 @@ fn three_wrong_passwords_close_a_connection() {
     assert_eq!(server.text(&input), format!("{}STORED\r\n", FAILED.repeat(2)));
 }
 
+/// A guess by either protocol counts.
 #[test]
-fn too_many_wrong_passwords_block_an_address_for_a_while() {
-    let mut server = Server::new("address", "");
-    for _ in 0..AUTH_FAILURES_OF_ADDRESS {
-        server.says(Some("10.1.1.1"), WRONG);
+fn too_many_wrong_passwords_block_a_user_of_an_address_for_a_while() {
+    let mut server = Server::new("address", "enable-sasl = true");
+    for number in 0..AUTH_FAILURES_OF_USER / 2 {
+        let guess = format!("set x 0 0 8\r\nalice {number:02}\r\n");
+        assert_eq!(server.says(Some("10.1.1.1"), guess.as_bytes()), FAILED.as_bytes());
+        server.says(Some("10.1.1.1"), &binary(0x21, b"PLAIN", format!("\0alice\0sasl{number}").as_bytes()));
     }
     assert_eq!(server.says(Some("10.1.1.1"), LOGIN), FAILED.as_bytes());
     assert_eq!(server.says(Some("10.1.1.2"), LOGIN), b"STORED\r\n");
     assert_eq!(server.says(None, LOGIN), b"STORED\r\n");
+    assert_eq!(server.says(Some("10.1.1.1"), b"set x 0 0 13\r\nbob pass word\r\n"), b"STORED\r\n");
     assert_eq!(server.bench.server.totals().auth_limited, 1);
     server.bench.now_s += AUTH_FAILURE_FORGOTTEN_S;
     assert_eq!(server.says(Some("10.1.1.1"), LOGIN), b"STORED\r\n");
+}
+
+/// The old password comes by either protocol, for as long as right logins do.
+#[test]
+fn a_client_that_repeats_an_old_password_keeps_no_other_out() {
+    let mut server = Server::new("repeats", "enable-sasl = true");
+    for _ in 0..50 {
+        server.says(Some("10.1.1.1"), &WRONG.repeat(3));
+        server.says(Some("10.1.1.1"), &binary(0x21, b"PLAIN", b"\0alice\0wrong"));
+        assert_eq!(server.says(Some("10.1.1.1"), LOGIN), b"STORED\r\n");
+    }
+    assert_eq!(server.bench.server.totals().auth_limited, 0);
 }
 
 #[test]

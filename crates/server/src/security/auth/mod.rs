@@ -4,7 +4,7 @@
 //! | part | what it does |
 //! |---|---|
 //! | [`Users`] | the file, and comparing without telling by time what was right |
-//! | [`Attempts`] | how often an address was wrong lately; too often, and it is not believed for a while |
+//! | [`Attempts`] | wrong passwords that an address has sent lately; too many, and it is not believed for a while |
 //! | [`crate::session`] | refuses everything else until it knows who is there |
 //!
 //! A client that is not believed gets the answer that a wrong password gets, after the same work.
@@ -12,6 +12,7 @@
 mod attempts;
 mod users;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +22,7 @@ use crate::configuration::AuthSettings;
 use crate::limits::LOGGED_USER_BYTES_MAX;
 use crate::telemetry::log::limited;
 pub use attempts::Attempts;
+use attempts::Reached;
 pub use users::Users;
 
 /// Result of an attempt.
@@ -30,11 +32,11 @@ pub enum Verdict {
     Welcome,
     /// They are not.
     Wrong,
-    /// Too many wrong ones came from there; what this one was is not told.
+    /// Too many wrong ones came from the address; what this one was is not told.
     Limited,
 }
 
-/// Users, and recent failures by address.
+/// Users, and recent failures.
 #[derive(Debug)]
 pub struct Auth {
     settings: AuthSettings,
@@ -98,28 +100,41 @@ impl Auth {
             return if right { Verdict::Welcome } else { Verdict::Wrong };
         };
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        if !attempts.may_try(source, now_s) {
+        if !attempts.may_try(source, user, now_s) {
             return Verdict::Limited;
         }
         if right {
             return Verdict::Welcome;
         }
-        let is_limited = attempts.note_failure(source, now_s);
+        let reached = attempts.note_failure(source, user, password, now_s);
         drop(attempts);
         log_refusal(user, source);
-        if is_limited {
-            limited!(
+        let user = printable(user);
+        match reached {
+            Reached::None => {}
+            Reached::User => limited!(
+                WARN,
+                "too many wrong passwords, this user of the address is not believed for a while",
+                user = %user,
+                peer = %source
+            ),
+            Reached::Address => limited!(
                 WARN,
                 "too many wrong passwords, the address is not believed for a while",
+                user = %user,
                 peer = %source
-            );
+            ),
         }
         Verdict::Wrong
     }
 }
 
-/// Logs a user whose login was refused, as it was sent.
+/// Logs a user whose login was refused.
 fn log_refusal(user: &[u8], peer: impl std::fmt::Display) {
-    let user = String::from_utf8_lossy(&user[..user.len().min(LOGGED_USER_BYTES_MAX)]);
-    limited!(WARN, "login refused: user or password is wrong", user = %user, peer = %peer);
+    limited!(WARN, "login refused: user or password is wrong", user = %printable(user), peer = %peer);
+}
+
+/// Returns a user as it was sent.
+fn printable(user: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&user[..user.len().min(LOGGED_USER_BYTES_MAX)])
 }
