@@ -1,10 +1,13 @@
 """The log: text and JSON, priorities for the journal, and limits of what clients can provoke."""
 
+import contextlib
 import json
 import os
 import re
 import socket
 import subprocess
+
+import pytest
 
 from harness.memcached.wire import Connection
 from harness.network.claims import free_port
@@ -164,13 +167,31 @@ def test_a_failed_start_is_an_object_too(start, tmp_path):
     assert last["level"] == "ERROR" and str(server.port) in last["message"]
 
 
-def test_nobody_waits_for_a_reader_of_the_log():
-    """Standard error is a pipe that nobody reads, and no limit keeps it from becoming full."""
+@pytest.fixture(params=["pipe", "terminal", "socket"])
+def unread(request):
+    """Standard error of a kind that nobody reads. Returns its descriptor."""
+    make = {"pipe": os.pipe, "terminal": os.openpty, "socket": pair}[request.param]
+    reader, writer = make()
+    yield writer
+    os.close(reader)
+    os.close(writer)
+
+
+def pair():
+    """Two descriptors of a connection, as systemd gives one to a service."""
+    return [one.detach() for one in socket.socketpair()]
+
+
+def begin(stderr, *options):
+    """Starts a server that logs there."""
+    words = [*command(), "-t", "2", "-m", "64", "--control-socket", "none", *map(str, options)]
+    return subprocess.Popen(words, stderr=stderr, env=environment())
+
+
+def test_nobody_waits_for_a_reader_of_the_log(unread):
+    """Nobody reads standard error, and no limit keeps it from becoming full."""
     port = free_port()
-    server = subprocess.Popen(
-        [*command(), "-p", str(port), "-t", "2", "-m", "64", "--control-socket", "none", "-vv"],
-        stderr=subprocess.PIPE, env=environment(),
-    )  # fmt: skip
+    server = begin(unread, "-p", port, "-vv")
     try:
         until(lambda: is_open(port), "the port")
         with Connection(("127.0.0.1", port)) as kept:
@@ -182,7 +203,23 @@ def test_nobody_waits_for_a_reader_of_the_log():
         assert server.wait(timeout=60) == 0
     finally:
         server.kill()
-        server.communicate()
+        server.wait()
+
+
+def test_a_failed_start_does_not_wait_for_a_reader(unread):
+    """Standard error is full before the server fails, for its port is taken."""
+    os.set_blocking(unread, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(unread, b"x" * 100)
+    os.set_blocking(unread, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = begin(unread, "-p", taken.getsockname()[1])
+        try:
+            assert server.wait(timeout=60) == 71
+        finally:
+            server.kill()
+            server.wait()
 
 
 def is_open(port):

@@ -1,6 +1,8 @@
 //! The command line of `micanite`: what can be said, for the program itself and for what is generated
 //! from it (`examples/generate.rs`: the manual pages and the completions of shells).
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+
 use clap::{Parser, Subcommand};
 use micanite_host::{ControlOptions, TopOptions};
 use micanite_load::LoadOptions;
@@ -86,12 +88,21 @@ pub enum Command {
     },
 }
 
-/// Makes a panic in any thread end the process at once, with the usual message, as `panic = "abort"` does in
-/// release builds: the tests run another build, which unwinds, and must see the same.
+/// Makes a panic in any thread end the process at once, as `panic = "abort"` does in release builds: the tests
+/// run another build, which unwinds, and must see the same. A server's message goes by its log, because nobody
+/// may read standard error.
 pub fn end_at_a_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
+        let thread = std::thread::current();
+        let trace = Backtrace::capture();
+        let mut text = format!("thread '{}' {panic}", thread.name().unwrap_or("unnamed"));
+        if trace.status() == BacktraceStatus::Captured {
+            text = format!("{text}\n{trace}");
+        }
+        if !micanite_server::report_panic(&text) {
+            report(panic);
+        }
         std::process::abort();
     }));
 }

@@ -8,6 +8,7 @@
 //!  control       a line from `micanite ctl` -> routes, statistics, snapshots
 //!  admin         HTTP: metrics, health, a page to look at
 //!  balance       loads, once a second -> at most one change of a route
+//!  log           writes lines to standard error
 //!  local         lets readers on this host in, takes their notes
 //!  numa          moves the memory of partitions to the nodes of their owners
 //!  pages         puts huge pages under the logs as they fill
@@ -52,3 +53,4 @@ pub mod worker;
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
 pub use serve::{EXIT_DAMAGED, EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, SIGNALS, memory_limit_bytes, serve};
+pub use telemetry::log::report_panic;

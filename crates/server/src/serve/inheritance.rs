@@ -22,7 +22,7 @@ use crate::control::restart::{Handover, Heirloom, Running, matches, monotonic_ns
 use crate::native::Sockets;
 use crate::shared::Server;
 use crate::telemetry::admin::Left;
-use crate::telemetry::log::{info, start, warn};
+use crate::telemetry::log::{self, info, start, warn};
 use crate::udp::UdpSockets;
 
 /// The number of the first descriptor that systemd passes.
@@ -317,6 +317,8 @@ pub(super) fn pass_on(
     {
         return failure(&error);
     }
+    // The thread of the log ends with this program.
+    log::finish();
     match server.restart.program() {
         Ok(program) => failure(&program.execute(&handover)),
         Err(reason) => failure(&reason),

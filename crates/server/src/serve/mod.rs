@@ -78,13 +78,17 @@ impl From<UsageError> for Failure {
 /// Runs a server to its end, and says how it ended.
 pub fn serve(arguments: Arguments) -> ExitCode {
     log::begin();
-    match run(arguments) {
+    let code = match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, text }) => {
+            // Without a thread this waits for the reader of standard error.
+            let _ = log::begin_thread();
             start!(ERROR, "{text}");
             ExitCode::from(code)
         }
-    }
+    };
+    log::finish();
+    code
 }
 
 /// Chooses the CPUs of the workers. Flow rules of a NIC bring datagrams of the native protocol to theirs.
@@ -114,6 +118,9 @@ fn run_server(mut settings: Settings, inheritance: &mut Inheritance) -> Result<(
     log::lift_limits(settings.verbosity > 1);
     log::set_verbosity(settings.verbosity);
     process::postpone_signals();
+    if !settings.daemon {
+        log::begin_thread().map_err(cannot_start)?;
+    }
     // While the working directory is the one that relative paths are meant in.
     let program = Program::current();
     let supervisor = Supervisor::of_environment();
@@ -129,6 +136,7 @@ fn run_server(mut settings: Settings, inheritance: &mut Inheritance) -> Result<(
     // After the fork, which would not take the lock along.
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
+    log::begin_thread().map_err(cannot_start)?;
     opened.start_admin(&settings, inheritance)?;
     settings.io.probe()?;
     let Opened { listeners, activated, sockets, queues, native, udp, kept_udp, admin, auth, tls, clock } =

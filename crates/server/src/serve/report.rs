@@ -15,7 +15,7 @@ use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::control::local::LocalShared;
-use crate::limits::{FABRIC_TABLE_PART, WATCHERS_MAX};
+use crate::limits::{FABRIC_TABLE_PART, LOG_WAITING_BYTES_MAX, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
 use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
 use crate::security::auth::Attempts;
@@ -61,6 +61,7 @@ impl Beside {
                 * (ring_buffers_bytes + Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES)
                 + Prefixes::bytes(settings.threads)
                 + Recorder::bytes(settings.threads)
+                + 2 * LOG_WAITING_BYTES_MAX
                 + WATCHERS_MAX * settings.watcher_bytes
                 + settings.admin.map_or(0, |_| feed_bytes(settings.threads))
                 + settings.auth.as_ref().map_or(0, |_| Attempts::BYTES),

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `form.rs` | lines as text and as JSON, for a terminal and for the journal |
 //! | `limit.rs` | limits of what a client can provoke |
-//! | `output.rs` | standard error, for which nothing waits |
+//! | `output.rs` | the thread that writes to standard error, for which nothing else waits |
 //!
 //! An event that the level leaves out costs one load. Nothing on the way of a request logs.
 
@@ -29,6 +29,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 use form::Form;
 pub use limit::{Limit, end_limits, note_dropped};
 use output::Output;
+pub use output::{begin_thread, finish, report_panic};
 pub use tracing::{debug, error, info, warn};
 
 /// Target of the events that the report of the start consists of.
