@@ -2,11 +2,14 @@
 the page's choice."""
 
 import http.client
+import ssl
 
 import pytest
 
+from harness.admin import Admin
 from harness.memcached.tls import Authority, TlsConnection, serving
 from harness.memcached.udp import UdpClient
+from harness.poll import until
 
 FIRST_LINES = {
     "post": b"POST / HTTP/1.1\r\n",
@@ -17,6 +20,15 @@ FIRST_LINES = {
     "http2": b"PRI * HTTP/2.0\r\n",
     "long": b"PUT /" + b"a" * 3000 + b" HTTP/1.1\r\n",
 }
+
+
+# First bytes of other protocols, behind which come bytes that somebody else has chosen.
+OTHERS = {
+    "PROXY 1": b"PROXY TCP4 10.0.0.1 10.0.0.2 1000 11211\r\n",
+    "STUN": b"\0\3\0\x08\x21\x12\xa4\x42 transaction\n",
+    "dict": b"CLIENT libcurl 8.5.0\r\n",
+}
+HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(range(11, 43)) + b"\x20"
 
 
 def is_stored(connection, key):
@@ -43,6 +55,56 @@ def test_the_same_in_pieces(server, client, key, first_line):
             page.send(first_line[cut:] + b"set %b 0 0 1\r\nx\r\n" % key)
             assert page.rest() == b""
     assert not is_stored(client, key)
+
+
+@pytest.mark.parametrize("first_line", OTHERS.values(), ids=OTHERS)
+def test_other_protocols_are_not_executed_either(server, client, key, first_line):
+    """Their first line closes the connection without a reply, as that of HTTP does."""
+    for request in (first_line, b"mn\r\n" + first_line):
+        with server.connect() as other:
+            other.send(request + b"set %b 0 0 1\r\nx\r\n" % key)
+            assert other.rest() == (b"MN\r\n" if request != first_line else b"")
+    assert not is_stored(client, key)
+
+
+def test_the_proxy_protocol_of_version_2_closes_the_connection(server, client, key):
+    """Its first two lines are empty, and get errors; then the connection ends."""
+    header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)
+    with server.connect() as proxy:
+        proxy.send(header + b"set %b 0 0 1\r\nx\r\n" % key)
+        assert proxy.rest() == b"CLIENT_ERROR bad command line format\r\n" * 2
+    assert not is_stored(client, key)
+
+
+@pytest.mark.parametrize("cut", [None, 1, 2, 43])
+def test_a_hello_of_tls_is_not_executed_at_a_plain_port(start, cut):
+    """A session id, which a web page can choose by way of its own server, holds a line."""
+    server = start("-t", 1, "--admin", "-1")
+    with server.connect() as page:
+        hello = HELLO + b"\nset page 0 0 1\r\nx\r\n"
+        page.send(hello[:cut])
+        page.send(hello[cut:] if cut else b"")
+        assert page.rest() == b""
+        peer = "{}:{}".format(*page.socket.getsockname())
+    with server.connect() as client:
+        assert not is_stored(client, b"page")
+        until(lambda: client.stats()["tls_on_plain_port"] == "1", "it to be counted")
+    until(lambda: "TLS on a plain port" in server.stderr(), "it to be logged")
+    assert f" peer={peer}\n" in server.stderr()
+    assert Admin(server).sum("micanite_tls_on_plain_port_total") == 1
+
+
+def test_a_real_client_of_tls_sees_the_end(start):
+    server = start("-t", 1)
+    with pytest.raises((ssl.SSLError, OSError)), server.connect() as page:
+        ssl._create_unverified_context().wrap_socket(page.socket)
+
+
+def test_the_first_byte_of_a_hello_alone_is_waited_for(client):
+    """Whatever else follows it is a line as any other."""
+    client.send(b"\x16")
+    client.send(b"x\r\n")
+    assert client.line() == b"ERROR"
 
 
 def test_requests_before_it_are_answered(server, key):

@@ -130,6 +130,11 @@ impl<S: ByteStream> Connection<S> {
         if self.long_input.is_some() { Awaits::Body } else { self.session.awaits() }
     }
 
+    /// Returns whether the client speaks TLS where none is spoken.
+    pub fn speaks_tls(&self) -> bool {
+        self.session.speaks_tls()
+    }
+
     /// Returns whether the client has to authenticate, and never has.
     pub fn never_authenticated(&self) -> bool {
         self.session.never_authenticated()

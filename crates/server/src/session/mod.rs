@@ -39,6 +39,9 @@ use text::{Text, TextState};
 
 /// First byte of a command of Redis (RESP): an array. No command of memcached begins with it and a digit.
 const RESP_ARRAY: u8 = b'*';
+/// First bytes of a TLS record that holds a handshake, of every version. The session id of a hello holds what a
+/// web page has chosen by way of its own server, so nothing of it may be executed.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 /// Reply to a client of Redis, in its protocol.
 const NO_REDIS: &[u8] = b"-ERR this is Micanite, which speaks memcached's protocols and not Redis's\r\n";
 
@@ -74,6 +77,8 @@ enum Protocol {
     Unknown,
     Text,
     Binary,
+    /// TLS where none is spoken: the connection is closed.
+    Tls,
 }
 
 impl Protocol {
@@ -154,6 +159,11 @@ impl Session {
         matches!(self.phase, Phase::Closing)
     }
 
+    /// Returns whether the client speaks TLS where none is spoken.
+    pub fn speaks_tls(&self) -> bool {
+        self.protocol == Protocol::Tls
+    }
+
     /// Returns the number of keys that were looked up since the last call.
     #[inline]
     pub fn take_keys(&mut self) -> usize {
@@ -197,7 +207,7 @@ impl Session {
     }
 
     /// Decides the protocol by the first bytes. Returns the progress if they are too few, or a client of
-    /// Redis sent them.
+    /// Redis sent them; a client of TLS finds the conversation closed.
     #[cold]
     fn begin(&mut self, input: &[u8], output: &mut Output<'_>, context: &Context<'_>) -> Option<Progress> {
         let binding = context.server.settings.switches.binding;
@@ -206,6 +216,13 @@ impl Session {
             [] => return None,
             [RESP_ARRAY] if binding != Binding::Binary => {
                 return Some(Progress { consumed: 0, status: Status::NeedInput });
+            }
+            [byte] if *byte == TLS_HANDSHAKE[0] => {
+                return Some(Progress { consumed: 0, status: Status::NeedInput });
+            }
+            [first, second, ..] if [*first, *second] == TLS_HANDSHAKE => {
+                self.protocol = Protocol::Tls;
+                self.phase = Phase::Closing;
             }
             [RESP_ARRAY, b'0'..=b'9', ..] if binding != Binding::Binary => {
                 return Some(self.refuse_redis(input, output));

@@ -350,9 +350,10 @@ impl<P: Streams> Worker<P> {
                 self.queues.remove_waiting(token);
                 self.reserve_for_waiting();
             }
-            tls::count_failure(slot.connection.stream(), self.counters());
+            self.half_closed -= usize::from(slot.state == ConnectionState::Closing);
+            tls::count_failure(&slot.connection, self.counters());
             if let Some(peer) = self.note_departure(token, "normal") {
-                tls::log_failure(slot.connection.stream(), token, peer);
+                tls::log_failure(&slot.connection, token, peer);
             }
             slot.connection.release(&mut self.buffers);
             self.counters().connections_closed.add(1);

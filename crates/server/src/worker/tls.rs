@@ -8,6 +8,7 @@ use micanite_net::{ByteStream, Streams, Transport};
 
 use super::Worker;
 use super::slots::{Slot, Token};
+use crate::connection::Connection;
 use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
 use crate::telemetry::log::limited;
 use crate::telemetry::peer::Peer;
@@ -34,9 +35,13 @@ pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Cou
     }
 }
 
-/// Logs the reason of a handshake that the peer has violated. One that is only given up is left out: checks
-/// of a load balancer do that.
-pub(super) fn log_failure<S: ByteStream>(stream: &Transport<S>, token: Token, peer: Peer) {
+/// Logs the reason of a handshake that the peer has violated, and TLS where none is spoken. A handshake that is
+/// only given up is left out: checks of a load balancer do that.
+pub(super) fn log_failure<S: ByteStream>(connection: &Connection<Transport<S>>, token: Token, peer: Peer) {
+    if connection.speaks_tls() {
+        limited!(WARN, "connection refused: TLS on a plain port", connection = %token, peer = %peer);
+    }
+    let stream = connection.stream();
     let reason = stream.tls_violation().filter(|_| stream.tls_phase() == Some(TlsPhase::Handshake));
     if let Some(reason) = reason {
         limited!(INFO, "TLS handshake failed", connection = %token, peer = %peer, reason = %reason);
@@ -44,8 +49,9 @@ pub(super) fn log_failure<S: ByteStream>(stream: &Transport<S>, token: Token, pe
 }
 
 /// Counts the failure of a connection that ends.
-pub(super) fn count_failure<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
-    match stream.tls_phase() {
+pub(super) fn count_failure<S: ByteStream>(connection: &Connection<Transport<S>>, counters: &Counters) {
+    counters.tls_on_plain_port.add(connection.speaks_tls().into());
+    match connection.stream().tls_phase() {
         Some(TlsPhase::Handshake) => counters.ssl_handshake_errors.add(1),
         Some(TlsPhase::Failed) => counters.ssl_proto_errors.add(1),
         None | Some(TlsPhase::Open { .. }) => {}

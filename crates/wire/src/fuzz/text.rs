@@ -24,7 +24,7 @@ pub fn text_parser(data: &[u8]) {
     assert_eq!(cut, expected, "cut every {piece} bytes");
 }
 
-/// Refusal of a long line without an end, and of the first line of an HTTP request.
+/// Refusal of a long line without an end, and of the first line of another protocol.
 const CLOSED_WITHOUT_REPLY: &str = "\"\" 0 true";
 
 /// Describes the commands and refusals of input that arrives in pieces. Skips bodies.

@@ -116,6 +116,8 @@ counters! {
     ssl_handshake_errors,
     /// TLS connections that broke the protocol after the handshake.
     ssl_proto_errors,
+    /// Connections that spoke TLS where none is spoken.
+    tls_on_plain_port,
     /// Connections that had more requests than one turn allows.
     conn_yields,
     /// Connections that had to wait for a value buffer.

@@ -58,6 +58,7 @@ fn auth(server: &Server, lines: &mut Lines<'_, '_>) {
     lines.stat("auth_errors", count.auth_errors);
     lines.stat("auth_limited", count.auth_limited);
     lines.stat("auth_timeouts", count.auth_timeouts);
+    lines.stat("tls_on_plain_port", count.tls_on_plain_port);
 }
 
 fn tls(server: &Server, now_s: u32, lines: &mut Lines<'_, '_>) {

@@ -8,7 +8,7 @@
 //! more input follows it, and it keeps reading after the first line of an HTTP request.
 
 use super::number::unsigned_loose;
-use super::refusal::is_http;
+use super::refusal::is_foreign;
 use super::reply;
 
 /// Longest line without an end. A longer one closes the connection.
@@ -55,7 +55,7 @@ pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     let refused = |reply, bytes| TextAuth::Refused { reply, bytes };
     let token_bytes = match announced(&input[..line_bytes]) {
         // A web page must not try passwords from its reader's machine.
-        None if is_http(input[..end].trim_ascii_end()) => return TextAuth::Close,
+        None if is_foreign(input[..end].trim_ascii_end()) => return TextAuth::Close,
         None => return refused(reply::UNAUTHENTICATED, line_bytes),
         Some(bytes) if bytes > TOKEN_BYTES_MAX => {
             return refused(reply::AUTH_TOO_LONG, line_bytes);

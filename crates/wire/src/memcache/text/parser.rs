@@ -76,7 +76,7 @@ impl Parser {
             Some(open) => more_keys(open, line),
             // memcached requires three bytes, including the carriage return, before it parses
             // words.
-            None if end < LINE_BYTES_MIN => Err(Refusal::of(BAD_FORMAT)),
+            None if end < LINE_BYTES_MIN => Err(Refusal::short(line)),
             None => command(line),
         };
         match result {

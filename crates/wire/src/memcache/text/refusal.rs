@@ -26,13 +26,20 @@ impl Refusal {
     }
 
     /// Refuses a line whose first word is no command.
-    ///
-    /// The first line of an HTTP request ends with its version. Browsers send such requests for any
-    /// web page to any address, with a body that the page chooses. Nothing after that line may be
-    /// executed, so the connection closes without a reply, like in memcached.
     #[cold]
     pub fn unknown(line: &[u8]) -> Self {
-        if is_http(line) { Self { close: true, ..Self::of("") } } else { Self::of(UNKNOWN) }
+        Self::of_line(line, UNKNOWN)
+    }
+
+    /// Refuses a line that is shorter than any command.
+    #[cold]
+    pub fn short(line: &[u8]) -> Self {
+        Self::of_line(line, BAD_FORMAT)
+    }
+
+    /// Closes the connection without a reply if the line is another protocol's.
+    fn of_line(line: &[u8], reply: &'static str) -> Self {
+        if is_foreign(line) { Self { close: true, ..Self::of("") } } else { Self::of(reply) }
     }
 
     /// Drops the reply if `noreply` is set.
@@ -49,7 +56,18 @@ impl From<&'static str> for Refusal {
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
-/// Returns whether a line could begin an HTTP request: its last word begins with `HTTP/`.
-pub(super) fn is_http(line: &[u8]) -> bool {
+/// Returns whether a line is another protocol's, behind which bytes follow that somebody else than a client of
+/// memcached has chosen. None of them may be executed.
+///
+/// | line | protocol |
+/// |---|---|
+/// | its last word begins with `HTTP/` | HTTP/1, HTTP/2 and with it gRPC: a web page chooses the body |
+/// | `PROXY ...` | PROXY protocol, version 1: its reply would be taken for that of the request behind it |
+/// | begins with a zero byte | the same of version 2 (`\r\n\r\n\0\r\nQUIT\n`); STUN, which a page can cause |
+/// | `CLIENT libcurl ...` | `dict://` URLs: the path becomes a command |
+pub(super) fn is_foreign(line: &[u8]) -> bool {
     Words::of(line).last().is_some_and(|word| word.starts_with(b"HTTP/"))
+        || line.starts_with(b"PROXY ")
+        || line.starts_with(b"CLIENT libcurl ")
+        || line.first() == Some(&0)
 }

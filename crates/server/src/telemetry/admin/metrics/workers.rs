@@ -7,7 +7,7 @@ use crate::telemetry::stats::{Counter, Counters};
 /// A counter of each worker: name, help, where it is.
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTS: [OfWorker; 15] = [
+const COUNTS: [OfWorker; 16] = [
     ("micanite_received_bytes_total", "Bytes read from connections.", |of| &of.bytes_read),
     ("micanite_sent_bytes_total", "Bytes sent to connections.", |of| &of.bytes_written),
     ("micanite_worker_connections_opened_total", "Connections that a worker has taken in.", |of| {
@@ -30,6 +30,9 @@ const COUNTS: [OfWorker; 15] = [
         "TLS connections that broke the protocol after the handshake.",
         |of| &of.ssl_proto_errors,
     ),
+    ("micanite_tls_on_plain_port_total", "Connections closed because they spoke TLS where none is.", |of| {
+        &of.tls_on_plain_port
+    }),
     (
         "micanite_authentications_total",
         "Attempts of clients to say who they are, failed ones included.",
