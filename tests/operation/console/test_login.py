@@ -1,6 +1,7 @@
 """Logins to the console: who may act, what another site's page cannot do, and what is written down."""
 
 import itertools
+import json
 import signal
 import socket
 import subprocess
@@ -118,8 +119,7 @@ def test_actions_that_are_none_are_refused(admin, body):
 
 def test_wrong_passwords_are_limited(admin):
     answers = [
-        admin.post("/login", {"user": user, "password": "guess"})
-        for user, _ in zip(itertools.cycle([USER, "nobody"]), range(WRONG_MAX + 3))
+        admin.post("/login", {"user": USER, "password": f"guess{number}"}) for number in range(WRONG_MAX + 3)
     ]
     assert {status for status, _, _ in answers} == {401} and len({body for _, _, body in answers}) == 1
     # Now the right one is not believed either.
@@ -128,6 +128,46 @@ def test_wrong_passwords_are_limited(admin):
     until(lambda: sum(count for _, said, count in admin.events() if said == text) == WRONG_MAX + 4, "events")
     for body in (b"", b"{}", b'{"user":1,"password":2}', b'{"user":"a"}'):
         assert admin.post("/login", body)[0] == 400
+
+
+def test_names_of_keys_are_for_those_who_have_logged_in(server, admin):
+    """A name can be a secret: that of a session, for one."""
+    secret = "memc.sess.4f1c9ab27d0e"
+    with server.connect() as client:
+        password = f"{USER} {PASSWORD}".encode()
+        client.ask(b"set x 0 0 %d\r\n%s\r\n" % (len(password), password))
+        client.send(f"get {secret}\r\n".encode() * 500)
+        client.exactly(500 * len(b"END\r\n"))
+    session = admin.login(USER, PASSWORD)
+
+    def seen(path, cookie=None):
+        cookies = f"Cookie: {cookie}\r\n" if cookie else ""
+        return admin.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{cookies}\r\n".encode())
+
+    for path in ("/hotkeys", "/state"):
+        until(lambda path=path: secret.encode() in seen(path, session.cookie)[2], "the user to see the name")
+    for path in ("/hotkeys", "/state", "/history", "/about", "/metrics", "/config", "/directory"):
+        for cookie in (None, "micanite=0"):
+            assert secret.encode() not in seen(path, cookie)[2], path
+    assert seen("/hotkeys")[0] == 403 and json.loads(seen("/state")[2])["hot"] is None
+    assert secret in server.ctl("hotkeys").stdout
+    assert admin.post("/logout", {}, session)[0] == 200
+    assert secret.encode() not in seen("/hotkeys", session.cookie)[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_named"), [((), True), (("-X",), False), (("-X", "--admin-names"), True)]
+)
+def test_names_of_keys_without_users(start, options, is_named):
+    """Where dumps are forbidden, names are nobody's; an option opens them."""
+    server = start("-t", 1, "--admin", "-1", *options)
+    admin = Admin(server)
+    with server.connect() as client:
+        client.send(b"get secret\r\n" * 500)
+        client.exactly(500 * len(b"END\r\n"))
+    assert (admin.get("/hotkeys")[0] == 200) is is_named
+    assert (b"secret" in admin.get("/hotkeys")[2]) is is_named
+    assert (admin.json("/state")["hot"] is not None) is is_named
 
 
 def test_sessions_are_few_and_end_with_the_users(server, admin, files):

@@ -164,6 +164,8 @@ pub struct Settings {
     pub admin_files: Option<PathBuf>,
     /// Names that it is asked by, beside the machine's own.
     pub admin_hosts: Vec<String>,
+    /// The admin side names hot keys whoever asks.
+    pub admin_names: bool,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     pub io: IoSettings,
@@ -245,6 +247,7 @@ impl Settings {
             admin_tls: admin.1,
             admin_files: checks::path_or_none(&options.admin_files)?,
             admin_hosts: admin::hosts(&options.admin_hosts)?,
+            admin_names: options.admin_names.is_on()?,
             value_buffer_bytes: 0,
             io: IoSettings { choice: options.io.parse()?, refused: None },
             hash_seed: checks::hash_seed(&options.hash_seed)?,
@@ -301,6 +304,11 @@ impl Settings {
             },
             ..default
         }
+    }
+
+    /// Returns whether the admin side names keys to everybody: not where items are kept from some.
+    pub fn names_keys_to_all(&self) -> bool {
+        self.admin_names || (self.auth.is_none() && !self.switches.no_dump)
     }
 
     /// The largest `-I` that this memory allows.

@@ -206,6 +206,9 @@ options! {
         /// Further names that browsers may ask --admin by, separated by commas; addresses, localhost and the
         /// machine's own name need no mention
         admin_hosts = of(Kind::Text, "NAMES");
+        /// Let everybody who reaches --admin see the names of hot keys although -Y or -X keeps items from
+        /// them; without it only users who have logged in see them
+        admin_names = FLAG.default("false");
         /// Unix socket for `micanite ctl`, or none [default: named after the port, in
         /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
         control_socket = of(Kind::Path, "PATH");

@@ -11,8 +11,17 @@ use crate::telemetry::hot;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Returns what is at a path; `None` where nothing is.
-pub(super) fn page(state: &State, feed: &mut Feed, path: &str, query: &str) -> Option<Reply> {
+/// Reply to somebody who may not see names of keys.
+const NO_NAMES: &str = "names of keys are for users of the console where -Y or -X keeps items from others: log in \
+     there, ask `micanite ctl hotkeys`, or start the server with --admin-names";
+
+/// Returns what is at a path; `None` where nothing is. `may_name`: it may name keys.
+pub(super) fn page(
+    state: &State,
+    feed: &mut Feed,
+    (path, query): (&str, &str),
+    may_name: bool,
+) -> Option<Reply> {
     let of_server = |body: fn(&Server, u32) -> Reply| match state.running() {
         Some((server, clock)) => body(server, seconds(clock.now_ms())),
         None => Reply::text(UNAVAILABLE, "starting"),
@@ -27,12 +36,13 @@ pub(super) fn page(state: &State, feed: &mut Feed, path: &str, query: &str) -> O
         "/readyz" => health(state.readiness()),
         "/config" => of_server(|server, _| config(server)),
         "/directory" => of_server(|server, _| Reply::new(OK, JSON, directory(server))),
+        "/hotkeys" if !may_name => Reply::text("403 Forbidden", NO_NAMES),
         "/hotkeys" => of_server(|server, now_s| {
             let hottest = hot::hottest(&server.shared.hot, now_s, hot::KEYS_MAX);
             Reply::new(OK, JSON, hottest.json())
         }),
         "/about" => of_feed(feed.about(state)),
-        "/state" => of_feed(feed.state(state, Wanted::of(query))),
+        "/state" => of_feed(feed.state(state, Wanted::of(query), may_name)),
         "/history" if !feed.has_step(Wanted::of(query)) => {
             Reply::text("404 Not Found", "there is no such step")
         }

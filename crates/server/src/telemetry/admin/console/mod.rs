@@ -31,8 +31,8 @@ use super::request::{Headers, Request};
 use super::state::State;
 use crate::control::Executor;
 use crate::security::auth::{Auth, Verdict};
-use crate::shared::Ending;
 use crate::shared::clock::seconds;
+use crate::shared::{Ending, Server};
 use crate::telemetry::log::limited;
 use actions::Action;
 use sessions::{Session, Sessions};
@@ -145,7 +145,8 @@ impl Console {
         match request {
             Request::Read { path: "/session", is_head, .. } => Some(self.session(headers).for_head(is_head)),
             Request::Read { path, query, is_head, .. } => {
-                let page = pages::page(&self.state, &mut self.feed, path, query);
+                let may_name = self.may_name_keys(headers);
+                let page = pages::page(&self.state, &mut self.feed, (path, query), may_name);
                 let reply = page.unwrap_or_else(|| Reply::text("404 Not Found", "nothing here"));
                 Some(reply.for_head(is_head))
             }
@@ -244,12 +245,23 @@ impl Console {
 
     /// The session that a page has after it was loaded again.
     fn session(&mut self, headers: Headers<'_>) -> Reply {
-        let Some((server, clock)) = self.state.running() else {
+        if self.state.running().is_none() {
             return Reply::text(UNAVAILABLE, "starting");
-        };
+        }
+        Reply::new(OK, JSON, session_json(self.session_of(headers)))
+    }
+
+    /// Returns the session of a request, if it has one.
+    fn session_of(&mut self, headers: Headers<'_>) -> Option<&Session> {
+        let (server, clock) = self.state.running()?;
         let loads = server.auth.as_ref().map_or(0, |auth| auth.refreshes().0);
-        let session = self.sessions.find(headers.cookie, loads, seconds(clock.now_ms()));
-        Reply::new(OK, JSON, session_json(session.as_deref()))
+        self.sessions.find(headers.cookie, loads, seconds(clock.now_ms())).map(|session| &*session)
+    }
+
+    /// Returns whether a reply may name keys: they can be secrets of clients, such as names of sessions.
+    fn may_name_keys(&mut self, headers: Headers<'_>) -> bool {
+        let is_for_all = |(server, _): (&Server, _)| server.settings.names_keys_to_all();
+        self.state.running().is_some_and(is_for_all) || self.session_of(headers).is_some()
     }
 
     fn control(

@@ -63,13 +63,17 @@ impl Wanted {
 
 impl Feed {
     /// Returns what has changed, at most [`CONSOLE_STATE_BYTES_MAX`]; `None` before the server runs.
-    pub fn state(&mut self, state: &State, wanted: Wanted) -> Option<String> {
+    /// `may_name`: it may name keys.
+    pub fn state(&mut self, state: &State, wanted: Wanted, may_name: bool) -> Option<String> {
         let (server, clock) = state.running()?;
         let running = self.running.as_mut()?;
         let mut to = String::with_capacity(CONSOLE_STATE_BYTES_MAX);
         head(&mut to, self.boot, state, (server, clock));
         samples(&mut to, &self.history, server, wanted);
-        keys::write(&mut to, running, (server, clock), self.history.rings[0].last());
+        match may_name {
+            true => keys::write(&mut to, running, (server, clock), self.history.rings[0].last()),
+            false => to.push_str(",\"hot\":null"),
+        }
         let changed = self.events.since(wanted.event);
         to.push_str(",\"events\":[");
         for (place, event) in changed.iter().enumerate() {
@@ -82,7 +86,9 @@ impl Feed {
         to.push(']');
         workers(&mut to, running, wanted.worker);
         partitions(&mut to, server, wanted);
-        keys::write_full(&mut to, running);
+        if may_name {
+            keys::write_full(&mut to, running);
+        }
         to.push('}');
         Some(to)
     }

@@ -56,9 +56,10 @@ export function showLatency(into, store) {
 export function showHot(into, note, store) {
   const { hot, full, hot_samples: samples } = store.state;
   const rate = store.requests(store.last()) ?? 0;
-  if (!hot.length) {
+  if (!hot?.length) {
     note.textContent = "";
-    return void into.replaceChildren(element("p", "Nothing is asked for."));
+    const text = hot ? "Nothing is asked for." : "Names of keys are shown to users who have logged in.";
+    return void into.replaceChildren(element("p", text));
   }
   const rows = hot.map(([key, share]) => [key, percent(share), short(share * rate)]);
   const made = table("Keys that are asked for most", ["Key", "Share", "Requests/s"], rows);
