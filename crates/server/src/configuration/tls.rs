@@ -85,13 +85,15 @@ pub(super) fn tls(
     let verify_mode = verify_mode(options, extended)?;
     let clients = match verify_mode {
         0 => ClientCertificates::None,
+        // Without authorities there is nothing to verify by. A client needs no certificate either way.
+        1 if client_authorities.is_none() => ClientCertificates::None,
         1 => ClientCertificates::Request,
         _ => ClientCertificates::Require,
     };
     if client_authorities.is_none() {
         let needs =
             "needs the certificates to verify clients by: --tls-client-ca FILE (or -o ssl_ca_cert=FILE)";
-        if verify_mode > 0 {
+        if clients == ClientCertificates::Require {
             return wrong("-o ssl_verify_mode", needs);
         }
         if listen.tls.contains(&ListenTls::Mutual) {
