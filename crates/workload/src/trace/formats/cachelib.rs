@@ -2,7 +2,8 @@
 //! `size` (of the value); `op_time`, `key_size`, `op_count`, `cache_hits` and `ttl` are used where
 //! they are there.
 //!
-//! A line stands for `op_count` requests within its second. Lines that are no request are counted.
+//! A line stands for `op_count` requests within its second. Lines that are no request are counted, and so are
+//! lines that stand for more than the file allows ([`REQUESTS_OF_LINE`]).
 
 use std::io::BufRead;
 use std::ops::Range;
@@ -13,6 +14,11 @@ use crate::trace::{Failure, Key, Operation, Outcome, Request};
 
 /// Later seconds than this (2001) are since 1970.
 const DATED_S_MIN: u64 = 1_000_000_000;
+
+/// Requests that each line allows, for itself or a later one: the work is in proportion to the file.
+const REQUESTS_OF_LINE: u64 = 1000;
+/// Requests that the file allows beside them.
+const REQUESTS_OF_FILE: u64 = 1_000_000;
 
 /// Places of the columns that we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,7 @@ enum Broken {
     Unreadable,
     Operation,
     NoCount,
+    TooMany,
 }
 
 #[derive(Default)]
@@ -150,11 +157,14 @@ pub(crate) struct CacheLib {
     line: Line,
     /// Requests of the line that are still to come.
     left: u32,
+    /// Requests that the lines so far allow, and that none of them stood for.
+    allowed: u64,
     time_ms: u64,
     is_dated: bool,
     unreadable: Unreadable,
     other_operations: Unreadable,
     no_counts: Unreadable,
+    too_many: Unreadable,
 }
 
 impl CacheLib {
@@ -174,11 +184,13 @@ impl CacheLib {
             columns,
             line: Line::default(),
             left: 0,
+            allowed: REQUESTS_OF_FILE,
             time_ms: 0,
             is_dated: false,
             unreadable: Unreadable::default(),
             other_operations: Unreadable::default(),
             no_counts: Unreadable::default(),
+            too_many: Unreadable::default(),
         };
         reader.advance()?;
         reader.is_dated = reader.line.time_s >= DATED_S_MIN;
@@ -188,8 +200,10 @@ impl CacheLib {
     /// Goes on to the next line that is a request; if there is none, nothing is left.
     fn advance(&mut self) -> Result<(), Failure> {
         while self.lines.advance()? {
-            let broken = match Line::parse(self.lines.line(), &self.columns) {
+            self.allowed += REQUESTS_OF_LINE;
+            let broken = match self.parse() {
                 Ok(line) => {
+                    self.allowed -= u64::from(line.count);
                     self.left = line.count;
                     self.time_ms = self.time_ms.max(line.time_s.saturating_mul(1000));
                     self.line = line;
@@ -198,10 +212,17 @@ impl CacheLib {
                 Err(Broken::Unreadable) => &mut self.unreadable,
                 Err(Broken::Operation) => &mut self.other_operations,
                 Err(Broken::NoCount) => &mut self.no_counts,
+                Err(Broken::TooMany) => &mut self.too_many,
             };
             broken.count(self.lines.number());
         }
         Ok(())
+    }
+
+    fn parse(&self) -> Result<Line, Broken> {
+        let line = Line::parse(self.lines.line(), &self.columns)?;
+        let fits = u64::from(line.count) <= self.allowed;
+        if fits { Ok(line) } else { Err(Broken::TooMany) }
     }
 }
 
@@ -228,6 +249,10 @@ impl Reader for CacheLib {
             self.unreadable.remark("their fields cannot be read"),
             self.other_operations.remark("op is none of GET, GET_LEASE, SET, SET_LEASE, DELETE"),
             self.no_counts.remark("op_count is 0"),
+            self.too_many.remark(&format!(
+                "op_count is too large: lines stand for at most {REQUESTS_OF_FILE} requests and \
+                 {REQUESTS_OF_LINE} for each line before"
+            )),
             no_times,
         ]
         .into_iter()
@@ -289,6 +314,23 @@ mod tests {
         assert_eq!(remarks.len(), 4);
         assert!(remarks[0].contains("left out 3 lines") && remarks[0].contains("line 5"));
         assert!(remarks[1].contains("line 3") && remarks[2].contains("line 4"));
+    }
+
+    /// A short file is not hours of work.
+    #[test]
+    fn the_number_of_requests_is_in_proportion_to_the_file() {
+        let heading = "key,op,size,op_count\n";
+        let requests = |lines: &str| {
+            let mut reader = reader(&format!("{heading}{lines}")).unwrap();
+            let mut requests = 0;
+            while reader.next().unwrap().is_some() {
+                requests += 1;
+            }
+            (requests, reader.remarks().iter().filter(|it| it.contains("op_count is too large")).count())
+        };
+        assert_eq!(requests("k,GET,1,4294967295\nk,GET,1,2\n"), (2, 1));
+        assert_eq!(requests("k,GET,1,1001000\nk,GET,1,1000\nk,GET,1,1\n"), (1_002_001, 0));
+        assert_eq!(requests(&"k,GET,1,900000\n".repeat(100)), (900_000, 1));
     }
 
     #[test]
