@@ -266,6 +266,14 @@ pub const CONSOLE_EVENTS_MAX: usize = 128;
 pub const CONSOLE_EVENT_BYTES_MAX: usize = 160;
 /// Events that one place in the code logs in a minute, where a client can provoke them.
 pub const LOG_LINES_PER_MINUTE: u32 = 60;
+/// Time that a client waits for certificates to be read, and its worker with it: longer if a file blocks.
+pub const REFRESH_TIME: std::time::Duration = std::time::Duration::from_secs(1);
+/// An expired certificate is logged once in this time.
+pub const EXPIRED_INTERVAL_S: u32 = 24 * 60 * 60;
+/// Bytes of lines that wait for standard error, twice: what the thread has taken, and what comes meanwhile.
+pub const LOG_WAITING_BYTES_MAX: usize = 256 << 10;
+/// Time that the end of the process waits for lines of the log.
+pub const LOG_END_TIME: std::time::Duration = std::time::Duration::from_millis(500);
 /// Bytes of a client's user name in the log.
 pub const LOGGED_USER_BYTES_MAX: usize = 64;
 /// Logins to the console at the same time; one more ends the oldest.

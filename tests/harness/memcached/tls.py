@@ -1,9 +1,13 @@
 """Certificates of an authority of our own, and raw connections over TLS."""
 
+import datetime
 import ssl
 import warnings
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.memcached.wire import Connection
 from harness.poll import until
@@ -25,9 +29,9 @@ class Authority:
         client = self.authority.issue_cert("client@example.org")
         client.private_key_and_cert_chain_pem.write_to_path(self.client)
 
-    def renew(self, key_type=trustme.KeyType.ECDSA):
+    def renew(self, key_type=trustme.KeyType.ECDSA, **validity):
         """Another certificate and key for the server, in the same files."""
-        made = self.authority.issue_cert("localhost", "127.0.0.1", key_type=key_type)
+        made = self.authority.issue_cert("localhost", "127.0.0.1", key_type=key_type, **validity)
         self.chain.write_bytes(b"".join(pem.bytes() for pem in made.cert_chain_pems))
         made.private_key_pem.write_to_path(self.key)
 
@@ -63,6 +67,46 @@ class TlsConnection(Connection):
     def certificate(self):
         """The server's, as bytes."""
         return self.socket.getpeercert(binary_form=True)
+
+
+def certificate_of_version_1(folder):
+    """Files of a certificate without extensions that signs itself, and of its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(days=30))
+    fields = elements(elements(made.sign(key, hashes.SHA256()).tbs_certificate_bytes)[0][1])
+    # All but the version and the extensions.
+    kept = element(0x30, b"".join(element(tag, value) for tag, value in fields if tag not in (0xA0, 0xA3)))
+    algorithm = next(element(tag, value) for tag, value in fields if tag == 0x30)
+    signature = element(0x03, b"\0" + key.sign(kept, ec.ECDSA(hashes.SHA256())))
+    der = element(0x30, kept + algorithm + signature)
+    chain, key_file = folder / "version-1.pem", folder / "version-1-key.pem"
+    chain.write_text(ssl.DER_cert_to_PEM_cert(der))
+    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    key_file.write_bytes(key.private_bytes(*pem))
+    return chain, key_file
+
+
+def elements(der):
+    """DER taken apart: (tag, value) of each element."""
+    found = []
+    while der:
+        tag, length, at = der[0], der[1], 2
+        if length >= 0x80:
+            at += length & 0x7F
+            length = int.from_bytes(der[2:at], "big")
+        found.append((tag, der[at : at + length]))
+        der = der[at + length :]
+    return found
+
+
+def element(tag, value):
+    """An element of DER."""
+    length = len(value)
+    if length < 0x80:
+        return bytes([tag, length]) + value
+    digits = length.to_bytes((length.bit_length() + 7) // 8, "big")
+    return bytes([tag, 0x80 | len(digits)]) + digits + value
 
 
 def serving(start, *options, **settings):

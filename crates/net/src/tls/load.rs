@@ -1,14 +1,21 @@
 //! Loads certificate files into a configuration.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::fcntl::OFlag;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+use super::certificate::{Certificate, value};
 
 /// Policy for certificates of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,11 +45,19 @@ pub struct TlsOptions {
     pub ciphers: Vec<String>,
 }
 
+/// A configuration from files.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub config: Arc<ServerConfig>,
+    /// The first end of a certificate of the chain, unix time; `None` if none can be read.
+    pub ends_s: Option<i64>,
+}
+
 /// Loads the files.
 ///
 /// # Errors
 /// Returns a sentence that names the file and the problem, and begins like memcached's.
-pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
+pub fn load(options: &TlsOptions) -> Result<Loaded, String> {
     let provider = Arc::new(provider(&options.ciphers)?);
     let chain = chain(&options.chain)?;
     let key_file = options.key.as_ref().unwrap_or(&options.chain);
@@ -56,19 +71,53 @@ pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
     let usable = provider.key_provider.load_private_key(key.clone_key());
-    usable.map_err(|error| {
+    let usable = usable.map_err(|error| {
         let file = key_file.display();
         format!("Error loading the key: {file} : {error}; accepted are {KEY_KINDS}")
     })?;
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+    let ends_s = chain.iter().filter_map(|der| Certificate::of(der)).map(|it| it.ends_s).min();
+    let made = match chain.first().and_then(|der| Certificate::of(der)) {
+        // The library parses newer versions alone, but only in order to compare the keys.
+        Some(Certificate { is_v1: true, public_key, .. }) => {
+            match usable.public_key().is_none_or(|key| key.as_ref() == public_key) {
+                true => {
+                    let certified = CertifiedKey::new(chain, usable);
+                    Ok(builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
+                }
+                false => Err(InconsistentKeys::KeyMismatch.into()),
+            }
+        }
+        _ => builder.with_single_cert(chain, key),
+    };
+    let mut config = made.map_err(|error| {
         format!(
             "Error validating the certificate: {} with the key {} : {error}",
             options.chain.display(),
             key_file.display()
         )
     })?;
-    config.ticketer = ring::Ticketer::new().map_err(|error| format!("Error in TLS tickets: {error}"))?;
-    Ok(Arc::new(config))
+    if options.clients == ClientCertificates::None {
+        config.ticketer = ring::Ticketer::new().map_err(|error| format!("Error in TLS tickets: {error}"))?;
+    } else {
+        // A session that is resumed has the certificate of its client, which may have expired since.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Loaded { config: Arc::new(config), ends_s })
+}
+
+/// Reads a regular file. Anything else could block the reader for ever.
+///
+/// # Errors
+/// Returns the kernel's error, or that it is no regular file.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
@@ -112,7 +161,8 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(said)?.collect();
+    let text = read_file(path).map_err(|error| error.to_string())?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates.map_err(said)? {
         none if none.is_empty() => Err("there is no certificate in it (PEM)".into()),
         certificates => Ok(certificates),
@@ -124,11 +174,12 @@ const KEY_KINDS: &str = "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25
                          as PEM (PKCS#8, PKCS#1 or SEC1) without a password";
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
-        pem::Error::NoItemsFound => {
-            format!("{}; accepted are {KEY_KINDS}", no_key(path))
-        }
-        error => said(error),
+    let text = read_file(path).map_err(|error| error.to_string());
+    let key = text.and_then(|text| {
+        PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+            pem::Error::NoItemsFound => format!("{}; accepted are {KEY_KINDS}", no_key(&text)),
+            error => said(error),
+        })
     });
     let key = key.map_err(|why| format!("Error loading the key: {} : {why}", path.display()))?;
     Ok(by_content(key))
@@ -150,32 +201,12 @@ fn by_content(key: PrivateKeyDer<'static>) -> PrivateKeyDer<'static> {
     }
 }
 
-/// Splits `der` after its first element, which has to have this tag. Returns the element's value
-/// and the rest.
-fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (first, rest) = der.split_first()?;
-    let (length, rest) = rest.split_first()?;
-    let (length, rest) = match length {
-        0..0x80 => (usize::from(*length), rest),
-        // The length itself takes this many bytes.
-        _ => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(*length & 0x7f))?;
-            let length = bytes
-                .iter()
-                .try_fold(0usize, |length, byte| Some(length.checked_mul(256)? + usize::from(*byte)))?;
-            (length, rest)
-        }
-    };
-    rest.split_at_checked(length).filter(|_| *first == tag)
-}
-
-/// Explains why a readable file holds no key.
-fn no_key(path: &Path) -> &'static str {
-    match std::fs::read_to_string(path) {
-        Ok(text) if text.contains("BEGIN ENCRYPTED PRIVATE KEY") => {
-            "the key is encrypted; store it without a password"
-        }
-        _ => "there is no private key in it",
+/// Explains why a file holds no key.
+fn no_key(text: &[u8]) -> &'static str {
+    const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
+    match text.windows(ENCRYPTED.len()).any(|words| words == ENCRYPTED) {
+        true => "the key is encrypted; store it without a password",
+        false => "there is no private key in it",
     }
 }
 

@@ -4,12 +4,13 @@
 //! negotiation (ALPN), no early data. Sessions are resumed by tickets. Ticket keys rotate, and are
 //! dropped when the files are loaded again.
 
+mod certificate;
 mod load;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use load::{ClientCertificates, TlsOptions, load};
+pub use load::{ClientCertificates, Loaded, TlsOptions, load, read_file};
 #[cfg(feature = "testing")]
 mod testing;
 

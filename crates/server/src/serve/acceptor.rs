@@ -21,7 +21,7 @@ use super::threads::Threads;
 use super::{Failure, listeners};
 use crate::configuration::ListenTls;
 use crate::control::restart;
-use crate::security::auth::Auth;
+use crate::limits::{REFUSED_MAX, REFUSED_TIME};
 use crate::shared::clock::unix_now_s;
 use crate::shared::{Ending, Server};
 use crate::telemetry::log::{self, error, info, limited, warn};
@@ -162,6 +162,7 @@ impl Acceptor {
     fn round(&mut self, links: &[Sender<Post>]) {
         self.supervisor.tick(&self.server);
         log::note_dropped();
+        self.look_at_certificates();
         let watching = self.pausing || self.server.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
         let wait_ms = self.supervisor.wait_ms_max(wait_ms).min(self.close_refused());
@@ -311,21 +312,17 @@ impl Acceptor {
 
     /// Has certificates and passwords read again.
     fn read_again(&self) {
-        let server = &self.server;
-        if server.tls.is_none() && server.auth.is_none() {
-            return info!("SIGHUP: there is nothing to be read again");
+        match self.server.reloader.get() {
+            Some(reloader) => reloader.read_all(),
+            None => info!("SIGHUP: there is nothing to be read again"),
         }
-        match server.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
-            None => {}
-            Some(Ok(())) => info!("SIGHUP: certificates were read again"),
-            Some(Err(what)) => {
-                error!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
-            }
-        }
-        match server.auth.as_ref().map(Auth::refresh) {
-            None => {}
-            Some(Ok(())) => info!("SIGHUP: passwords were read again"),
-            Some(Err(what)) => error!("SIGHUP: the old passwords stay: {what}"),
+    }
+
+    /// Warns of an expired certificate, once a day.
+    fn look_at_certificates(&self) {
+        let expired = self.server.tls.as_ref().and_then(|tls| tls.expired(unix_now_s()));
+        if let Some(what) = expired {
+            warn!("{what}");
         }
     }
 

@@ -36,6 +36,7 @@ use crate::control::restart::{Program, Restart, Trial};
 use crate::control::{ControlThread, Executor, NoSocket, Socket};
 use crate::native::NativeShared;
 use crate::native::fabric::FabricPort;
+use crate::security::reload::Reloader;
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
 use crate::telemetry::log::{self, error, info, start};
@@ -262,6 +263,9 @@ impl Helpers {
         clock: Clock,
         threads: &Threads,
     ) -> io::Result<Self> {
+        if server.tls.is_some() || server.auth.is_some() {
+            Reloader::start(server)?;
+        }
         let kernel_get = KernelGetThread::start(server)?;
         let balance = BalanceThread::start(server)?;
         let numa = NumaThread::start(server)?;

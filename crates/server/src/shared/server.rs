@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use micanite_engine::{Access, Cache, ImageState, Route, RouteError, Stats};
 use micanite_net::Waker;
@@ -16,6 +16,7 @@ use crate::control::numa::{Follow, NumaState};
 use crate::control::restart::Restart;
 use crate::native::NativeShared;
 use crate::security::auth::Auth;
+use crate::security::reload::Reloader;
 use crate::security::tls::TlsShared;
 use crate::telemetry::log;
 use crate::telemetry::stats::Totals;
@@ -41,6 +42,8 @@ pub struct Server {
     pub auth: Option<Auth>,
     /// TLS, if it is spoken.
     pub tls: Option<Arc<TlsShared>>,
+    /// Reads both again, once its thread runs.
+    pub reloader: OnceLock<Reloader>,
     /// The balancing of partitions.
     pub balance: BalanceState,
     /// The places of partitions on NUMA nodes.
@@ -102,6 +105,7 @@ impl Server {
             pin_locks: Vec::new(),
             auth: None,
             tls: None,
+            reloader: OnceLock::new(),
         })
     }
 

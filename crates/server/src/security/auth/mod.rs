@@ -65,7 +65,7 @@ impl Auth {
     /// # Errors
     /// As in [`Self::new`].
     pub fn refresh(&self) -> Result<(), String> {
-        let users = Users::load(&self.settings.file).map(Arc::new);
+        let users = Users::load_again(&self.settings.file).map(Arc::new);
         let is_failed = usize::from(users.is_err());
         let swapped = users.map(|users| *self.users.write().unwrap_or_else(PoisonError::into_inner) = users);
         // Afterwards: who reads the new count is checked by the new users.

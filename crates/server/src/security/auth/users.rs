@@ -2,8 +2,10 @@
 //!
 //! Each line is `user:password`. A name has no colon; a password may have some, and spaces.
 
+use std::io;
 use std::path::Path;
 
+use micanite_net::tls::read_file;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -56,8 +58,20 @@ impl Users {
     /// # Errors
     /// A sentence that names the file and says what is wrong with it.
     pub fn load(path: &Path) -> Result<Self, String> {
+        Self::of(path, std::fs::read(path))
+    }
+
+    /// Reads it again, which must not block: it has to be a regular file now.
+    ///
+    /// # Errors
+    /// As in [`Self::load`].
+    pub fn load_again(path: &Path) -> Result<Self, String> {
+        Self::of(path, read_file(path))
+    }
+
+    fn of(path: &Path, text: io::Result<Vec<u8>>) -> Result<Self, String> {
         let name = path.display();
-        let text = std::fs::read(path)
+        let text = text
             .map(Zeroizing::new)
             .map_err(|error| format!("Could not open authfile [{name}] for reading: {error}"))?;
         Self::parse(&text).map_err(|what| format!("Authfile [{name}] {what}"))

@@ -193,13 +193,13 @@ pub(in crate::session) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     }
 }
 
-/// Loads the certificates again. Connections of this worker wait for it: a few milliseconds at most, and at
-/// most once a second.
+/// Has the certificates loaded again. Connections of this worker wait for it: a few milliseconds, or
+/// [`REFRESH_TIME`](crate::limits::REFRESH_TIME) if a file blocks, and at most once a second.
 fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
     const BYTES_MAX: usize = 1024;
-    let refreshed = match &context.server.tls {
+    let refreshed = match context.server.tls.as_ref().zip(context.server.reloader.get()) {
         None => Err("Error TLS not enabled".into()),
-        Some(tls) => tls.refresh_for_client(context.now_s),
+        Some((tls, reloader)) => tls.admit_client(context.now_s).and_then(|()| reloader.read_certificates()),
     };
     match refreshed {
         Ok(()) => say(reply::OK, noreply, output),

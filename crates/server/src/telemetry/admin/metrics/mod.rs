@@ -12,6 +12,7 @@ mod numa;
 mod process;
 mod recorder;
 mod routes;
+mod security;
 mod udp;
 mod workers;
 
@@ -28,6 +29,7 @@ pub(super) fn metrics(state: &State) -> String {
         commands::write(&server.shared, &mut to);
         latency::write(&server.shared, &mut to);
         workers::write(server, &mut to);
+        security::write(server, &mut to);
         engine::write(server, &mut to);
         routes::write(server, &mut to);
         native::write(&server.shared, &mut to);
