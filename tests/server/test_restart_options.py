@@ -10,8 +10,8 @@ import urllib.request
 
 import pytest
 
-from harness.claims import free_port, free_ports
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port, free_ports
 from harness.poll import until
 from harness.server import PROJECT, run_ctl
 
