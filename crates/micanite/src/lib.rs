@@ -88,9 +88,9 @@ pub enum Command {
     },
 }
 
-/// Makes a panic in any thread end the process at once, as `panic = "abort"` does in release builds: the tests
-/// run another build, which unwinds, and must see the same. A server's message goes by its log, because nobody
-/// may read standard error.
+/// Makes a panic in any thread end the process at once, as `panic = "abort"` does in release builds: the
+/// tests run another build, which unwinds, and must see the same. A server's message goes by its log, because
+/// nobody may read standard error.
 pub fn end_at_a_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

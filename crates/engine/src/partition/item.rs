@@ -83,7 +83,7 @@ impl Partition {
             return Some(self.word(place.position + header.key_word() - 1).load(Relaxed));
         }
         let is_given = header.cas_given() && self.state_at(place.position, header).cas == 0;
-        is_given.then(|| place.offset << 1 | place.log as u64)
+        is_given.then_some(place.offset << 1 | place.log as u64)
     }
 
     /// Writes flags and expiry of an item that has the extension.

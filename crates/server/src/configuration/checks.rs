@@ -8,7 +8,7 @@ use micanite_engine::{Eviction, Semantics};
 use super::settings::{ControlSocket, Listen, Settings};
 use super::tls::ListenTls;
 use super::{Options, UsageError, Value, address};
-use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
+use crate::limits::{THREADS_MAX, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 use crate::telemetry::log::LogFormat;
 
 const PORT_DEFAULT: i64 = 11211;
@@ -129,6 +129,11 @@ pub(super) fn value_buffers(option: &Value, item_bytes_max: usize) -> Result<usi
         }
         bytes => Ok(bytes),
     }
+}
+
+/// Returns the number of workers: by default one for each core.
+pub(super) fn threads(options: &Options, cores: usize) -> Result<usize, UsageError> {
+    if options.threads.is_said() { options.threads.number() } else { Ok(cores.clamp(1, THREADS_MAX)) }
 }
 
 /// `-M` is memcached's word for a store.

@@ -23,7 +23,6 @@ use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
 use crate::control::numa::Found;
-use crate::limits::THREADS_MAX;
 use crate::native::NativeInterface;
 use crate::telemetry::log::LogFormat;
 
@@ -201,10 +200,7 @@ impl Settings {
         let mut said = options.clone();
         said.make_paths_absolute();
         let options = &said;
-        let threads = match options.threads.is_said() {
-            true => options.threads.number()?,
-            false => cores.clamp(1, THREADS_MAX),
-        };
+        let threads = checks::threads(options, cores)?;
         let semantics = checks::semantics(options)?;
         let extended = Extended::of(&options.extended)?;
         let admin = admin::admin(options.admin.text().unwrap_or_default());

@@ -19,8 +19,8 @@ impl<S: ByteStream> Connection<S> {
         self.is_half_closed() && now_ms.saturating_sub(self.progress_ms) >= HALF_CLOSED_MS_MAX
     }
 
-    /// Ends a connection whose replies are all sent. Discards the input of a peer that was told, until it ends
-    /// too.
+    /// Ends a connection whose replies are all sent. Discards the input of a peer that was told, until it
+    /// ends too.
     #[cold]
     pub(super) fn end(&mut self, turn: &mut Turn<'_, '_>) -> Next {
         if self.phase == Phase::EndedByPeer {

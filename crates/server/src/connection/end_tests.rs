@@ -90,7 +90,8 @@ fn converse(bench: &mut Bench, mut script: Script, step_bytes: usize) -> Vec<u8>
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
-    /// Whatever stands before a closing request, however the input is cut, and however slowly the client reads.
+    /// Whatever stands before a closing request, however the input is cut, and however slowly the client
+    /// reads.
     #[test]
     fn a_closing_request_gives_all_replies_and_then_the_end(
         is_binary in any::<bool>(),
@@ -133,7 +134,9 @@ fn input_behind_the_end_is_discarded_until_the_peer_ends() {
         script.stays = true;
         let mut connection = Connection::new(script);
         assert_eq!(bench.turn(&mut connection, true), Next::Read);
-        assert!(connection.stream.output_ended && connection.is_half_closed() && !connection.delays_an_end(0));
+        assert!(
+            connection.stream.output_ended && connection.is_half_closed() && !connection.delays_an_end(0)
+        );
         assert_eq!(connection.stream.output.len(), reply);
         connection.stream.input.extend([b"get s\r\n".to_vec(), vec![b'x'; TURN_INPUT_BYTES_MAX]]);
         assert_eq!(bench.turn(&mut connection, true), Next::Again);

@@ -6,7 +6,6 @@ mod inheritance;
 mod kernel_get;
 mod listeners;
 mod local;
-mod memory_check;
 mod opened;
 mod ports;
 mod process;
@@ -42,9 +41,9 @@ use crate::shared::clock::{Clock, seconds};
 use crate::telemetry::log::{self, error, info, start};
 use acceptor::Acceptor;
 use inheritance::Inheritance;
-pub use memory_check::memory_limit_bytes;
 use opened::{Memory, Opened};
 pub use process::SIGNALS;
+pub use process::memory_limit_bytes;
 use supervisor::Supervisor;
 use threads::Threads;
 

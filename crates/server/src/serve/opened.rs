@@ -14,7 +14,7 @@ use micanite_wire::native::CoreEntry;
 use super::inheritance::Inheritance;
 use super::kernel_get::{self, Listening};
 use super::ports::{self, Queues};
-use super::{Failure, cannot_start, fabric, listeners, local, memory_check, process};
+use super::{Failure, cannot_start, fabric, listeners, local, process};
 use crate::configuration::{PortSettings, Settings};
 use crate::control::kernel_get::KernelGetState;
 use crate::native::{NativeInterface, NativeShared, Sockets};
@@ -41,7 +41,7 @@ pub(super) struct Opened {
 
 impl Opened {
     pub fn new(settings: &mut Settings, inheritance: &mut Inheritance) -> Result<Self, Failure> {
-        memory_check::check(settings)?;
+        process::check_memory(settings)?;
         let mut listeners = inheritance.take_activated(settings);
         let activated = listeners.len();
         if activated == 0 {

@@ -15,14 +15,14 @@ use micanite_net::xdp::Interface;
 use micanite_net::{Inherited, Listener};
 
 use super::opened::load_secrets;
-use super::{Failure, fabric, hash_seed_fits, kernel_get, listeners, local, memory_check, no_cache, process};
+use super::{Failure, fabric, hash_seed_fits, kernel_get, listeners, local, no_cache, process};
 use crate::configuration::{ControlSocket, Settings};
 use crate::control::restart::{Heirloom, Running, Trial, answer, place};
 use crate::control::{NoSocket, Socket};
 
 /// Fails if this program, with these settings, could not take over from a running server.
 pub(super) fn run(settings: &mut Settings, trial: Trial) -> Result<(), Failure> {
-    memory_check::check(settings)?;
+    process::check_memory(settings)?;
     let opened = match &trial.running {
         Some(running) => Sockets::open(settings, running.clone())?,
         None => Vec::new(),

@@ -177,10 +177,19 @@ fn a_worker_that_waits_for_the_end_of_others_answers_datagrams() {
     let server = Server::start(TWO);
     let mut client = server.client();
     let mut stream = server.connect(0);
-    stream.write_all(b"get none\r\nset k 0 0 5\r\nab").unwrap();
-    let mut reply = [0; 5];
+    const BYTES: usize = 500_000;
+    const GETS: usize = 40;
+    let value = vec![b'v'; BYTES];
+    stream.write_all(format!("set k 0 0 {BYTES}\r\n").as_bytes()).unwrap();
+    stream.write_all(&value).unwrap();
+    stream.write_all(b"\r\n").unwrap();
+    let mut reply = [0; 8];
     stream.read_exact(&mut reply).unwrap();
-    assert_eq!(&reply, b"END\r\n");
+    assert_eq!(&reply, b"STORED\r\n");
+    // More than the sockets hold: the first worker has replies to send until they are taken.
+    stream.write_all(&b"get k\r\n".repeat(GETS)).unwrap();
+    let mut replies = vec![0; 5];
+    stream.read_exact(&mut replies).unwrap();
     server.end(Ending::Gracefully);
     for _ in 0..50 {
         for (key_of, to) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
@@ -188,10 +197,9 @@ fn a_worker_that_waits_for_the_end_of_others_answers_datagrams() {
             assert_eq!(client.ask(to, set).statuses(), [Status::Ok]);
         }
     }
-    stream.write_all(b"cde\r\n").unwrap();
-    let mut reply = [0; 8];
-    stream.read_exact(&mut reply).unwrap();
-    assert_eq!(&reply, b"STORED\r\n");
+    stream.read_to_end(&mut replies).unwrap();
+    let one = [format!("VALUE k 0 {BYTES}\r\n").as_bytes(), &value, b"\r\nEND\r\n"].concat();
+    assert!(replies == one.repeat(GETS), "{} bytes", replies.len());
     server.join();
 }
 

@@ -51,8 +51,8 @@ impl Program {
         command
     }
 
-    /// Checks that the program would start with these options now, and go on with what the server has. Returns
-    /// the sockets that it has opened besides.
+    /// Checks that the program would start with these options now, and go on with what the server has.
+    /// Returns the sockets that it has opened besides.
     pub fn try_out(&self, trial: Trial, maps: &[impl AsFd]) -> Result<Vec<(Heirloom, OwnedFd)>, String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_running_server_gets_the_sockets_of_a_trial() {
         let bound = |number: usize| {
-            let kind = if number % 3 == 0 { Heirloom::Native } else { Heirloom::Udp };
+            let kind = if number.is_multiple_of(3) { Heirloom::Native } else { Heirloom::Udp };
             (kind, OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()))
         };
         let opened: Vec<_> = (0..2 * ANSWERED_AT_ONCE + 1).map(bound).collect();

@@ -1,5 +1,7 @@
 //! The process: its user, its files, its place in the background.
 
+mod memory_check;
+
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -10,6 +12,9 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initgroups, setgid, setuid};
+
+pub(super) use memory_check::check as check_memory;
+pub use memory_check::memory_limit_bytes;
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use micanite_control::size;
 use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, statfs};
 
-use super::{EXIT_USAGE, Failure, report};
 use crate::configuration::Settings;
+use crate::serve::{EXIT_USAGE, Failure, report};
 use crate::telemetry::log::start;
 
 /// Memory of this machine, in bytes.
@@ -20,7 +20,7 @@ struct Machine {
 /// Warns of less memory than the server may use, and refuses more items than the machine has memory for. An
 /// image in a file system of memory counts, one on a disk does not. What an image, or the kernel's maps, hold
 /// already is not looked at: it may be in use.
-pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
+pub(in crate::serve) fn check(settings: &Settings) -> Result<(), Failure> {
     warn_of_group(report::bytes_max(settings));
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match Machine::of(&meminfo) {
