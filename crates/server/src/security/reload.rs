@@ -1,5 +1,5 @@
-//! Reads certificates and passwords again, on a thread of its own: a file can block, and neither connections nor
-//! signals wait for that.
+//! Reads certificates and passwords again, on a thread of its own: a file can block, and neither connections
+//! nor signals wait for that.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};

@@ -99,7 +99,8 @@ impl TlsShared {
         self.current.read().unwrap_or_else(PoisonError::into_inner).ends_s
     }
 
-    /// Returns a sentence if a certificate has expired, once in [`EXPIRED_INTERVAL_S`] and after each refresh.
+    /// Returns a sentence if a certificate has expired, once in [`EXPIRED_INTERVAL_S`] and after each
+    /// refresh.
     pub fn expired(&self, now_s: u32) -> Option<String> {
         let past_s = i64::from(now_s) - self.ends_s()?;
         let is_told = now_s.saturating_sub(self.told_s.load(Ordering::Relaxed)) < EXPIRED_INTERVAL_S;
@@ -113,8 +114,8 @@ impl TlsShared {
         };
         let chain = self.settings.options.chain.display();
         Some(format!(
-            "a certificate in {chain} expired {past} ago, and clients that verify it refuse it: put a new one \
-             there, then send SIGHUP"
+            "a certificate in {chain} expired {past} ago, and clients that verify it refuse it: put a new \
+             one there, then send SIGHUP"
         ))
     }
 

@@ -113,8 +113,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens sockets as [`listeners::open_udp`] does. Where there are some, more of them would take datagrams at
-    /// once, so the next program adds them.
+    /// Opens sockets as [`listeners::open_udp`] does. Where there are some, more of them would take datagrams
+    /// at once, so the next program adds them.
     fn open_udp(&mut self, settings: &Settings) -> Result<(), Failure> {
         for wanted in settings.udp.iter().flat_map(|udp| &udp.addresses) {
             if self.running.take(Heirloom::Udp, wanted).is_some() {

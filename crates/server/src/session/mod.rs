@@ -39,8 +39,8 @@ use text::{Text, TextState};
 
 /// First byte of a command of Redis (RESP): an array. No command of memcached begins with it and a digit.
 const RESP_ARRAY: u8 = b'*';
-/// First bytes of a TLS record that holds a handshake, of every version. The session id of a hello holds what a
-/// web page has chosen by way of its own server, so nothing of it may be executed.
+/// First bytes of a TLS record that holds a handshake, of every version. The session id of a hello holds what
+/// a web page has chosen by way of its own server, so nothing of it may be executed.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 /// Reply to a client of Redis, in its protocol.
 const NO_REDIS: &[u8] = b"-ERR this is Micanite, which speaks memcached's protocols and not Redis's\r\n";

@@ -220,8 +220,8 @@ impl<P: Streams> Worker<P> {
     }
 
     /// Returns the longest wait. While the program in the kernel answers GETs, or others on this host read,
-    /// the owner of a partition regularly collects their notes. A new limit of the memory is for upkeep, and at
-    /// an end connections may stall.
+    /// the owner of a partition regularly collects their notes. A new limit of the memory is for upkeep, and
+    /// at an end connections may stall.
     fn wait_ms_max(&self) -> u16 {
         let shared = &self.server.shared;
         match &self.server.kernel_get {

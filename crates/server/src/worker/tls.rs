@@ -35,8 +35,8 @@ pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Cou
     }
 }
 
-/// Logs the reason of a handshake that the peer has violated, and TLS where none is spoken. A handshake that is
-/// only given up is left out: checks of a load balancer do that.
+/// Logs the reason of a handshake that the peer has violated, and TLS where none is spoken. A handshake that
+/// is only given up is left out: checks of a load balancer do that.
 pub(super) fn log_failure<S: ByteStream>(connection: &Connection<Transport<S>>, token: Token, peer: Peer) {
     if connection.speaks_tls() {
         limited!(WARN, "connection refused: TLS on a plain port", connection = %token, peer = %peer);

@@ -1,5 +1,5 @@
-//! A trial of a restart: could this program take over? The running server tells what it has. It may be another
-//! version, so facts have names, and a fact that a version does not know tells it nothing.
+//! A trial of a restart: could this program take over? The running server tells what it has. It may be
+//! another version, so facts have names, and a fact that a version does not know tells it nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

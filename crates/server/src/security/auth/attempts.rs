@@ -1,8 +1,8 @@
 //! Counts wrong passwords by address and user, and by address, in a table of fixed size.
 //!
 //! Each new failure raises a level by one, and time lowers it. At the limit nothing that the address says of
-//! the user is believed, until time has made room for one more attempt. A password that was wrong before raises
-//! no level, so a client that repeats an old one keeps nobody out.
+//! the user is believed, until time has made room for one more attempt. A password that was wrong before
+//! raises no level, so a client that repeats an old one keeps nobody out.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -193,7 +193,8 @@ mod tests {
         assert!(attempts.may_try(bad, USER, end_s));
     }
 
-    /// A client with an old password repeats it for an hour, beside right logins. So do some others of its address.
+    /// A client with an old password repeats it for an hour, beside right logins. So do some others of its
+    /// address.
     #[test]
     fn a_repeated_password_counts_once() {
         let mut attempts = Attempts::default();

@@ -4,7 +4,7 @@
 //! | part | what it does |
 //! |---|---|
 //! | [`Users`] | the file, and comparing without telling by time what was right |
-//! | [`Attempts`] | wrong passwords that an address has sent lately; too many, and it is not believed for a while |
+//! | [`Attempts`] | wrong passwords of an address; too many, and it is not believed for a while |
 //! | [`crate::session`] | refuses everything else until it knows who is there |
 //!
 //! A client that is not believed gets the answer that a wrong password gets, after the same work.

@@ -1,5 +1,6 @@
-//! Standard error. A thread of its own writes to it, so nobody else waits for its reader: a pipe, a terminal, a
-//! file on a dead mount. Before a process has gone to the background (`-d`) it has no such thread, and waits.
+//! Standard error. A thread of its own writes to it, so nobody else waits for its reader: a pipe, a terminal,
+//! a file on a dead mount. Before a process has gone to the background (`-d`) it has no such thread, and
+//! waits.
 //!
 //! ```text
 //!  line --> bytes that wait (bounded; what has no room is lost and counted) --> thread --> write

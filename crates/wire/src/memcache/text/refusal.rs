@@ -56,8 +56,8 @@ impl From<&'static str> for Refusal {
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
-/// Returns whether a line is another protocol's, behind which bytes follow that somebody else than a client of
-/// memcached has chosen. None of them may be executed.
+/// Returns whether a line is another protocol's, behind which bytes follow that somebody else than a client
+/// of memcached has chosen. None of them may be executed.
 ///
 /// | line | protocol |
 /// |---|---|
