@@ -126,7 +126,13 @@ class Server:
             except OSError:
                 return False
 
+        def is_told():
+            return "ready" in self.stderr() or self.process.poll() is not None
+
         until(answers, "the server to answer")
+        # Its log is written by a thread of its own. A daemon has left standard error; memcached says nothing.
+        if "micanite" in Path(command()[0]).name and "-d" not in self.process.args:
+            until(is_told, "the server to say that it is ready")
 
     def ports(self):
         """Returns the ports that the server wrote to its file: {"TCP": n, "UDP": n}."""

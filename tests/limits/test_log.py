@@ -112,12 +112,19 @@ def test_verbosity_can_be_changed_while_it_runs(start):
 
 def test_a_refused_connection_is_logged_with_its_peer(start):
     server = start("-t", "1", "-m", "64", "-c", "1", "--log-format", "json")
-    with server.connect() as first:
-        assert first.ask(b"mn\r\n") == b"MN"
-        with server.connect() as second:
-            peer = "{}:{}".format(*second.socket.getsockname())
-            assert second.line().startswith(b"ERROR Too many open connections")
-    refused = [line for line in logged(server) if line.get("peer") == peer]
+    # The connection that asked if the server is ready may not be closed yet.
+    with contextlib.ExitStack() as stack:
+
+        def is_in():
+            return stack.enter_context(server.connect()).ask(b"mn\r\n") == b"MN"
+
+        until(is_in, "a connection")
+        second = stack.enter_context(server.connect())
+        peer = "{}:{}".format(*second.socket.getsockname())
+        assert second.line().startswith(b"ERROR Too many open connections")
+    refused = until(
+        lambda: [line for line in logged(server) if line.get("peer") == peer], "the line of the refusal"
+    )
     assert [line["level"] for line in refused] == ["WARN"] and "-c" in refused[0]["message"]
 
 

@@ -112,7 +112,6 @@ REFUSED = {
     b"GET K": b"ERROR\r\n",
     b"Set K 0 0 1\r\n1": b"ERROR\r\n" + BAD_LINE,
     b"getx K": b"ERROR\r\n",
-    b"\0\0\0": b"ERROR\r\n",
     b"watch foo": b"ERROR\r\n",
     b"cache_memlimit": b"ERROR\r\n",
 }
