@@ -168,6 +168,10 @@ class Server:
             return self._said
         return (self.directory / "stderr").read_text(errors="replace")
 
+    def says(self, text):
+        """Waits until the server has printed this: a thread of its own writes the log."""
+        until(lambda: text in self.stderr(), f"the server to say {text!r}")
+
     def wait_for_end(self, deadline_s=DEADLINE_S):
         """The exit status, once the process has ended by itself or by a signal that a test sent."""
         return self.process.wait(deadline_s)

@@ -55,7 +55,7 @@ def test_a_user_changes_modes_and_it_is_written_down(server, admin):
     assert admin.post("/control", MODE, session)[0] == 200
     assert modes(admin) == {"crew"}
     until(lambda: ("control", f"{USER}: mode crew: done", 1) in admin.events(), "the event")
-    assert f' INFO console action action="{USER}: mode crew" outcome=done\n' in server.stderr()
+    server.says(f' INFO console action action="{USER}: mode crew" outcome=done\n')
     assert ("login", f"{USER} logged in from 127.0.0.1", 1) in admin.events()
     status, _, body = admin.get("/session")
     assert status == 200 and body == b'{"user":null}'
@@ -190,7 +190,7 @@ def test_a_namespace_is_flushed_and_the_event_says_flush(server, admin):
         assert admin.post("/control", {"action": "flush", "namespace": "user"}, session)[0] == 200
         assert client.values(b"get user:1 other:1\r\n").keys() == {b"other:1"}
         until(lambda: ("control", f"{USER}: flush user: done", 1) in admin.events(), "the event")
-        assert f' action="{USER}: flush user" ' in server.stderr()
+        server.says(f' action="{USER}: flush user" ')
         assert admin.post("/control", {"action": "flush", "namespace": "a:b"}, session)[0] == 409
 
 

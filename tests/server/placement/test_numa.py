@@ -71,7 +71,7 @@ def settled(server):
 def test_partitions_are_on_the_nodes_of_their_owners(two_nodes, access):
     server = two_nodes("-m", "64", "--access", access)
     fill(server)
-    assert "partitions are bound to the nodes of their owners" in server.stderr()
+    server.says("partitions are bound to the nodes of their owners")
     assert nodes_of(server) == [("0", [0]), ("1", [1])]
     assert "node 0: 1 partitions (0)" in server.numa()
 
@@ -180,7 +180,7 @@ def test_a_full_node_leaves_memory_where_it_is(two_nodes):
     check = fill(server)
     server.ctl("move", "0", "1")
     assert settled(server)[0] == "stays: node 1 has no room"
-    assert "the memory of partition 0 stays where it is: node 1 has no room" in server.stderr()
+    server.says("the memory of partition 0 stays where it is: node 1 has no room")
     assert server.count("moves_given_up") == 1
     check()
 

@@ -16,7 +16,7 @@ def test_time_is_limited(start):
     done(server.ctl("record", file, "--seconds", 1))
     until(lambda: server.stats()["recording"] == "0", "the recording to end")
     assert "ended after its time" in done(server.ctl("record"))
-    assert f"the recording to {file} has ended after its time" in server.stderr()
+    server.says(f"the recording to {file} has ended after its time")
     assert cat(file) == ([], "")
 
 
@@ -63,7 +63,7 @@ def test_a_full_disk_ends_it_and_the_server_goes_on(start, small_disk):
         assert "ended because the file could not be written: No space left on device" in told
         connection.set(b"still", b"here")
         assert connection.get(b"still") == b"here"
-    assert "No space left on device" in server.stderr()
+    server.says("No space left on device")
     lines, remarks = cat(file)
     assert "could not be written" in remarks and "cut off" not in remarks
     assert f": {len(lines)} requests of" in told and file.stat().st_size > 60_000
