@@ -329,6 +329,7 @@ impl<P: Streams> Worker<P> {
         let state = status::state(interest, &slot.connection);
         let is_new_state = state != slot.state;
         slot.state = state;
+        self.half_closed += usize::from(is_new_state && state == ConnectionState::Closing);
         if interest != slot.interest {
             slot.interest = interest;
             let stream = slot.connection.stream().inner();
@@ -338,7 +339,6 @@ impl<P: Streams> Worker<P> {
             }
         }
         if is_new_state {
-            self.half_closed += usize::from(state == ConnectionState::Closing);
             self.note_state(token, state);
         }
     }
