@@ -12,8 +12,8 @@ use crate::telemetry::hot;
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Reply to somebody who may not see names of keys.
-const NO_NAMES: &str = "names of keys are for users of the console where -Y or -X keeps items from others: log \
-     in there, ask `micanite ctl hotkeys`, or start the server with --admin-names";
+const NO_NAMES: &str = "names of keys are for users of the console where -Y or -X keeps items from others: \
+     log in there, ask `micanite ctl hotkeys`, or start the server with --admin-names";
 
 /// Returns what is at a path; `None` where nothing is. `may_name`: it may name keys.
 pub(super) fn page(
