@@ -15,7 +15,6 @@ mod index;
 mod logs;
 mod reads;
 mod routes;
-mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
