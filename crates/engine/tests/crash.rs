@@ -4,14 +4,16 @@
 //! The writer is this program again, in a process of its own. Before and after each operation it
 //! appends a record to a journal; the kernel keeps both, image and journal, when it is killed.
 
+mod writers;
+
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use micanite_engine::*;
+use writers::await_records;
 
 const THREADS: usize = 2;
 const NOW_S: u32 = 1000;
@@ -232,23 +234,6 @@ fn check((directory, semantics, load): (&Path, Semantics, Load), killed: bool, s
 /// One at a time: a process that another test starts holds, until it runs its own program, the
 /// locks of this one's images, too.
 static STARTING: Mutex<()> = Mutex::new(());
-
-/// Waits until a writer has made so many records. A busy machine makes it slow; it may not stand still.
-fn await_records(child: &mut std::process::Child, records: impl Fn() -> u64, least: u64) {
-    let (mut seen, mut since) = (0, Instant::now());
-    while seen < least {
-        let now = records();
-        if now > seen {
-            (seen, since) = (now, Instant::now());
-        }
-        assert!(child.try_wait().unwrap().is_none(), "the writer ended");
-        if since.elapsed() > Duration::from_secs(60) {
-            child.kill().unwrap();
-            panic!("the writer stands still");
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
-}
 
 /// Starts a writer, and kills it after some operations.
 fn write_and_kill((directory, semantics, load): (&Path, Semantics, Load), seed: u64, operations: u64) {

@@ -3,16 +3,18 @@
 //!
 //! The writer is this program again, in a process of its own, with a journal, as in `crash.rs`.
 
+mod writers;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use micanite_chunks::{Area, Geometry, Policy};
 use micanite_engine::*;
 use micanite_memory::Region;
+use writers::await_records;
 
 const NOW_S: u32 = 1000;
 const KEYS: u64 = 64;
@@ -170,23 +172,6 @@ fn check(directory: &Path) -> (u64, u64) {
         record(&mut journal, DONE, number, stamp);
     }
     (there, gone)
-}
-
-/// Waits until a writer has made so many records. A busy machine makes it slow; it may not stand still.
-fn await_records(child: &mut std::process::Child, records: impl Fn() -> u64, least: u64) {
-    let (mut seen, mut since) = (0, Instant::now());
-    while seen < least {
-        let now = records();
-        if now > seen {
-            (seen, since) = (now, Instant::now());
-        }
-        assert!(child.try_wait().unwrap().is_none(), "the writer ended");
-        if since.elapsed() > Duration::from_secs(60) {
-            child.kill().unwrap();
-            panic!("the writer stands still");
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
 }
 
 #[test]
