@@ -39,8 +39,7 @@ def test_expires_after_a_second(client, key, command):
         "cas": lambda: b"cas K 0 1 1 %d\r\nx\r\n" % client.cas(key),
     }.get(command, lambda: b"%b K 0 1 1\r\nx\r\n" % command.encode())()
     client.send(request.replace(b"K", key) + b"mn\r\n")
-    while client.line() != b"MN":
-        pass
+    client.lines_before(b"MN")
     until(lambda: gone(client, key), "the item to expire")
     client.expect(b"replace %b 0 0 1\r\nx\r\n" % key, b"NOT_STORED\r\n")
     client.expect(b"append %b 0 0 1\r\nx\r\n" % key, b"NOT_STORED\r\n")
@@ -85,8 +84,7 @@ def test_a_new_expiry_time_replaces_the_old(client, key, request_):
     client.set(key + b"-short", b"x", exptime=2)
     # In one batch, so at one time.
     client.send(b"set %b 0 2 1\r\nx\r\n" % key + request_.replace(b"K", key) + b"\r\nmn\r\n")
-    while client.line() != b"MN":
-        pass
+    client.lines_before(b"MN")
     until(lambda: gone(client, key + b"-short"), "the neighbour to expire")
     assert client.get(key) == b"x"
 
@@ -95,8 +93,7 @@ def test_a_new_expiry_time_replaces_the_old(client, key, request_):
 def test_touched_into_the_past(client, key, request_):
     client.set(key, b"x")
     client.send(request_.replace(b"K", key) + b"\r\nmn\r\n")
-    while client.line() != b"MN":
-        pass
+    client.lines_before(b"MN")
     assert gone(client, key)
 
 

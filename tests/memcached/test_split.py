@@ -24,10 +24,7 @@ def replies(connection, pieces):
     for piece in pieces:
         connection.send(piece)
     connection.send(b"mn\r\n")
-    lines = []
-    while (line := connection.line()) != b"MN":
-        lines.append(line)
-    return lines
+    return connection.lines_before(b"MN")
 
 
 def test_a_session_cut_at_every_byte(server, key):

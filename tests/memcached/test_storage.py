@@ -89,8 +89,7 @@ def test_commands_that_write_no_value_keep_the_cas_number(client, key, request_)
     client.set(key, b"100")
     before = client.cas(key)
     client.send(request_.replace(b"K", key) + b"\r\nmn\r\n")
-    while client.line() != b"MN":
-        pass
+    client.lines_before(b"MN")
     assert client.cas(key) == before
 
 

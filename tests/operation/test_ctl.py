@@ -154,12 +154,10 @@ def test_routes_count_requests(server, key):
         for _ in range(3):
             done(server.ctl("mode", "erew"))
             connection.send(b"get %b\r\n" % key * 1000 + b"mn\r\n")
-            while connection.line() != b"MN":
-                pass
+            connection.lines_before(b"MN")
             done(server.ctl("mode", "crcw"))
             connection.send(b"get %b\r\n" % key * 1000 + b"mn\r\n")
-            while connection.line() != b"MN":
-                pass
+            connection.lines_before(b"MN")
     counts = [int(line.split()[4]) for line in done(server.ctl("routes")).splitlines()[1:]]
     assert sorted(counts) == [0] * (len(counts) - 1) + [6000]
 
@@ -301,8 +299,7 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
         for connection in connections:
             connection.send(requests + b"mn\r\n")
         for connection in connections:
-            while connection.line() != b"MN":
-                pass
+            connection.lines_before(b"MN")
 
     def is_shared():
         ask(b"get %b\r\n" % key * 500)
@@ -351,8 +348,7 @@ def test_balance_auto_spreads_what_requests_cost(start, key):
         for connection in connections:
             connection.send(b"".join(b"get %b\r\n" % name for name in keys.values()) * 20 + b"mn\r\n")
         for connection in connections:
-            while connection.line() != b"MN":
-                pass
+            connection.lines_before(b"MN")
         owners = [server.routes()[partition][1] for partition in long]
         return owners.count(0) == owners.count(1)
 

@@ -35,8 +35,7 @@ def change(server, connection, request):
     """Returns the growth of the counters by a request, as {name: difference} of those that moved."""
     before = numbers(connection)
     connection.send(request + b"mn\r\n")
-    while connection.line() != b"MN":
-        pass
+    connection.lines_before(b"MN")
     after = numbers(connection)
     return {
         name: after[name] - before[name] for name in after if name in before and after[name] != before[name]

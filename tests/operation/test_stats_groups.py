@@ -147,7 +147,7 @@ def cachedump(connection, words):
     """Returns the output of `stats cachedump`: {key: (length, expiry)}."""
     connection.send(b"stats cachedump %b\r\n" % words)
     told = {}
-    while (line := connection.line()) != b"END":
+    for line in connection.lines_before(b"END"):
         key, length, expiry = ITEM.fullmatch(line).groups()
         assert key not in told
         told[key] = (int(length), int(expiry))

@@ -1,5 +1,6 @@
 """`serve --local`: what the server says, refuses and counts, and loads by `micanite load local://`."""
 
+import itertools
 import os
 import re
 import resource
@@ -173,8 +174,10 @@ def test_a_shortage_of_descriptors_takes_no_core(start, place, tmp_path, name):
     control = tmp_path / "control"
     server = start("--local", place, "--control-socket", control)
     limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
-    used = max(int(number) for number in os.listdir(f"/proc/{server.pid}/fd")) + 1
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used, limits[1]))
+    numbers = {int(number) for number in os.listdir(f"/proc/{server.pid}/fd")}
+    # A new descriptor gets the lowest free number, which may lie between those that are open.
+    free = next(number for number in itertools.count() if number not in numbers)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (free, limits[1]))
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(place if name == "local" else control))
         before = pauses(server.pid, name)

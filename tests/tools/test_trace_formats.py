@@ -202,8 +202,7 @@ def test_meta_commands_and_udp_are_captured(server, captured):
         with server.connect() as connection:
             connection.ask(b"ms m:1 4 T90\r\nabcd\r\n")
             connection.send(b"mg m:1 v q k\r\nmg m:gone v q k\r\nmg m:1 s v O1\r\nmd m:1\r\nmn\r\n")
-            while connection.line() != b"MN":
-                pass
+            connection.lines_before(b"MN")
         with UdpClient(server.ports()["UDP"]) as client:
             client.ask(b"set u:1 0 0 5000\r\n" + b"u" * 5000 + b"\r\n")
             client.ask(b"get u:1 u:gone\r\n")

@@ -49,6 +49,14 @@ class Connection:
         del self._unread[: end + 2]
         return line
 
+    def lines_before(self, last):
+        """The lines before the line `last`, which is read, too."""
+        lines = []
+        while (line := self.line()) != last:
+            assert line is not None, f"closed before {last!r}, after {lines[-5:]!r}"
+            lines.append(line)
+        return lines
+
     def exactly(self, count):
         """The next `count` bytes."""
         while len(self._unread) < count:

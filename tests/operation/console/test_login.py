@@ -270,7 +270,10 @@ def test_nothing_begins_while_the_server_ends(start, files):
     with server.connect() as client:
         password = f"{USER} {PASSWORD}".encode()
         client.ask(b"set x 0 0 %d\r\n%s\r\n" % (len(password), password))
-        client.send(b"set a 0 0 100\r\n")
+        # A client that takes none of its replies may do so until the seconds are over.
+        client.set(b"a", b"x" * 500_000)
+        client.send(b"get a\r\n" * 100)
+        assert client.line() == b"VALUE a 0 500000"
         server.process.send_signal(signal.SIGUSR1)
         until(lambda: admin.get("/readyz")[0] == 503, "the end to begin")
         record = {"action": "record", "name": "today.rec", "fraction": "1", "seconds": 60}
