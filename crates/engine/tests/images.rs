@@ -1,5 +1,5 @@
-//! What a client was promised holds in every image that is made of another: the one that a closed or killed
-//! process leaves, one of another size, a snapshot.
+//! Promises to clients hold in every image that is made of another: the one that a closed or killed process
+//! leaves, one of another size, a snapshot.
 
 use std::fs;
 use std::path::PathBuf;

@@ -53,7 +53,7 @@ fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
     assert_eq!((seen.counters.copied, seen.counters.not_ours), (0, 0));
     let filter = echo.port.filter_counters().unwrap();
     assert!(filter.other_port >= 1 && filter.other_protocol >= 1, "{filter:?}");
-    // What was sent again may come behind the end.
+    // Datagrams that were sent again may come after the end.
     assert!(filter.redirected >= seen.counters.frames, "{filter:?}");
 }
 

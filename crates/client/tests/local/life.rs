@@ -88,8 +88,8 @@ fn the_child_of_a_fork_attaches_anew() -> Result<(), Error> {
     Ok(())
 }
 
-/// What a link has on its way at a fork is the parent's: in the child it ends as unknown, and no reply is
-/// lost to the parent.
+/// Requests on their way at a fork are the parent's: in the child they end as unknown, and the parent loses
+/// no reply.
 #[test]
 fn requests_on_their_way_at_a_fork_are_the_parents() -> Result<(), Error> {
     let server = Local::start("-t 2");
@@ -251,7 +251,7 @@ fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
     Ok(())
 }
 
-/// Of threads that share a client, those that get what is in memory wait for no other one's write.
+/// Threads that share a client get what is in memory without waiting for another thread's write.
 #[test]
 fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {
     let server = Local::start("-t 2");

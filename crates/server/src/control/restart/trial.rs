@@ -25,7 +25,7 @@ pub struct Trial {
     pub has_maps: bool,
     /// Locks of the directories where they are pinned: those directories' [`place`]s.
     pub locks: Vec<(u64, u64)>,
-    /// What else the running server has. A version that does not tell it gets no more than a look at the
+    /// Further facts of the running server. A version that does not tell them gets no more than a look at the
     /// options.
     pub running: Option<Running>,
     /// Descriptors of the trial itself: the maps, in order.
@@ -37,7 +37,7 @@ pub struct Trial {
 /// Sockets and files of the running server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Its listeners are a supervisor's: they stand for `-p`, `-l` and `-s`.
+    /// A supervisor opened the listeners: they stand for `-p`, `-l` and `-s`.
     pub is_activated: bool,
     /// Directory of its image: its [`place`].
     pub image: Option<(u64, u64)>,
