@@ -7,11 +7,13 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness.memcached.tls import Authority, TlsConnection, serving
 from harness.memcached.wire import Connection
+from harness.network.claims import free_port
 from harness.poll import until
 from harness.server import run_ctl
 
@@ -243,7 +245,7 @@ def test_a_restart_closes_connections_that_do_not_finish(start, tmp_path, key):
         assert client.get(key) == b"x" * 500_000
 
 
-# What a client has sent that keeps no server from ending: half a line, of each protocol; a value that stops.
+# Input that keeps no server from ending: half a line, of each protocol; a value that stops.
 PIECES = {
     "nothing": b"",
     "a letter": b"g",
@@ -298,6 +300,24 @@ def test_an_end_asked_for_meanwhile_wins(start, tmp_path, key):
         os.kill(server.pid, signal.SIGTERM)
         assert server.wait_for_end() == 0
     assert restarts(server) == 0
+
+
+def test_restarts_that_are_asked_for_at_once_take_turns(start, tmp_path, key):
+    """Each tries the program out, which binds the new port; a second trial beside it could not."""
+    config = tmp_path / "micanite.toml"
+    config.write_text("")
+    image = ["--image", tmp_path / "image", "--config", config, "--control-socket", tmp_path / "ctl"]
+    server = start("-t", "1", "-m", "64", *image)
+    with server.connect() as client:
+        client.set(key, b"x")
+    config.write_text(f"admin = '{free_port()}'\n")
+    ask = ["restart", "--socket", tmp_path / "ctl"]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: run_ctl(*ask), range(4)))
+    refused = [answer.stderr for answer in answers if answer.returncode != 0]
+    assert len(refused) < 4 and not [text for text in refused if "would not start" in text], refused
+    with server.connect() as client:
+        assert client.get(key) == b"x"
 
 
 def test_a_changed_port_is_opened_and_the_old_one_closed(start, tmp_path, key):

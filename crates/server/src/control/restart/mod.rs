@@ -42,10 +42,12 @@ pub struct Restart {
     program: io::Result<Program>,
     /// Reason why a restart is refused.
     forbidden: Option<String>,
-    /// What the next program goes on with, once the server runs.
+    /// Facts with which the next program goes on, once the server runs.
     running: OnceLock<Running>,
     is_wanted: AtomicBool,
     waiting: Mutex<Waiting>,
+    /// Held by the trial. Two at once would want the same ports, and inherit each other's sockets.
+    trying: Mutex<()>,
 }
 
 /// Since when a restart is under way, and who waits for its end.
@@ -68,6 +70,7 @@ impl Restart {
             running: OnceLock::new(),
             is_wanted: AtomicBool::new(false),
             waiting: Mutex::default(),
+            trying: Mutex::default(),
         }
     }
 
@@ -89,16 +92,12 @@ impl Restart {
         self.program.as_ref().map_err(|error| format!("the program's own file is not known: {error}"))
     }
 
-    /// Notes that another program is to follow this one; false when that is under way already.
-    fn note(&self, client: &mut Option<Stream>, opened: Vec<(Heirloom, OwnedFd)>) -> bool {
+    /// Notes that another program is to follow this one. The caller holds the turn, and knows of none yet.
+    fn note(&self, client: &mut Option<Stream>, opened: Vec<(Heirloom, OwnedFd)>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = !self.is_wanted.swap(true, Ordering::AcqRel);
-        if is_first {
-            waiting.began_ns = monotonic_ns();
-            waiting.client = client.take();
-            waiting.opened = opened;
-        }
-        is_first
+        *waiting = Waiting { began_ns: monotonic_ns(), client: client.take(), opened };
+        let was_wanted = self.is_wanted.swap(true, Ordering::AcqRel);
+        debug_assert!(!was_wanted);
     }
 
     /// Returns whether another program follows.
@@ -150,10 +149,13 @@ fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<
         running: server.restart.running.get().cloned(),
         ..Trial::default()
     };
-    let opened = server.restart.program()?.try_out(trial, server.shared.cache.maps())?;
-    if !server.restart.note(client, opened) {
+    let turn = server.restart.trying.lock().unwrap_or_else(PoisonError::into_inner);
+    if server.restart.is_wanted() {
         return Err("a restart is under way".into());
     }
+    let opened = server.restart.program()?.try_out(trial, server.shared.cache.maps())?;
+    server.restart.note(client, opened);
+    drop(turn);
     if !server.end_for_restart() {
         *client = server.restart.take_waiting().client;
         return Err("the server is ending".into());
