@@ -3,6 +3,7 @@
 mod modes;
 mod panics;
 mod retries;
+mod steps;
 mod waits;
 
 use std::sync::atomic::{AtomicU64, Ordering};
