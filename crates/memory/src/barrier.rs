@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::sync::{AtomicU64, spin_loop};
 
-    const ROUNDS: u64 = 200_000;
+    const ROUNDS: u64 = 50_000;
 
     /// A word that shares its line with no other.
     #[repr(align(128))]

@@ -6,7 +6,7 @@
 
 use super::tests::Space;
 
-const SPACE_BYTES: usize = if cfg!(miri) { 64 << 10 } else { 64 << 20 };
+const SPACE_BYTES: usize = if cfg!(miri) { 64 << 10 } else { 16 << 20 };
 const ITEM_BYTES_MAX: usize = 8 << 10;
 /// Items replaced for each that is added.
 const REPLACED: usize = 10;

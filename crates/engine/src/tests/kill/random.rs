@@ -4,9 +4,9 @@ use super::operations::{keys, set};
 use super::*;
 
 /// Stores by default, of all seeds together.
-const OPERATIONS: usize = 400;
+const OPERATIONS: usize = 300;
 /// Operations with one partition, before a new one is made.
-const SEED_OPERATIONS: usize = 200;
+const SEED_OPERATIONS: usize = 100;
 
 fn step(killed: &mut Killed, random: &mut Random) {
     let mut next = || (random.next() >> 3) as usize;

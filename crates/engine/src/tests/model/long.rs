@@ -1,4 +1,4 @@
-//! Long runs: the same steps from a seeded generator, three million operations unless
+//! Long runs: the same steps from a seeded generator, a million operations unless
 //! `MICANITE_MODEL_OPERATIONS` sets another number (`make soak`: a thousand million).
 
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// Returns the number of operations, and whether it is large enough to print progress.
 fn operations() -> (u64, bool) {
     let asked = std::env::var("MICANITE_MODEL_OPERATIONS");
-    let all: u64 = asked.as_ref().map_or(3_000_000, |text| text.parse().unwrap());
+    let all: u64 = asked.as_ref().map_or(1_000_000, |text| text.parse().unwrap());
     (all.div_ceil(RUNS), asked.is_ok())
 }
 

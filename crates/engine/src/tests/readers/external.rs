@@ -5,15 +5,15 @@ use crate::reader::{PlainGet, Read};
 use crate::tests::support::*;
 use crate::*;
 
-const MEMORY_BYTES: usize = 8 << 20;
+const MEMORY_BYTES: usize = 4 << 20;
 const VALUE_BYTES: usize = 100;
 /// Ten times the keys that the cache holds.
 const KEYS: usize = 10 * MEMORY_BYTES / (VALUE_BYTES + 40);
-const REQUESTS: u64 = 1_000_000;
+const REQUESTS: u64 = 500_000;
 /// Misses count after this many requests: then the cache is full.
-const WARM_REQUESTS: u64 = 400_000;
-/// Requests between two visits of the worker: of a million in a second, 10 ms apart.
-const VISIT_EVERY: u64 = 10_000;
+const WARM_REQUESTS: u64 = 200_000;
+/// Requests between two visits of the worker: of half a million in a second, 10 ms apart.
+const VISIT_EVERY: u64 = 5_000;
 const NOW_S: u32 = 1000;
 
 /// Numbers below `KEYS`, the smaller the more often: Zipf's law with an exponent of one.
@@ -88,7 +88,7 @@ fn misses(eviction: Eviction, outside: Option<u64>) -> f64 {
             let set = request(store(Condition::Always, &[7; VALUE_BYTES], 0, 0));
             worker.execute(&[set], NOW_S, &mut seen);
         }
-        if number.is_multiple_of(outside.unwrap_or(10_000)) {
+        if number.is_multiple_of(outside.unwrap_or(VISIT_EVERY)) {
             worker.maintain(NOW_S);
         }
     }

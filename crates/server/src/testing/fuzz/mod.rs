@@ -151,7 +151,7 @@ mod tests {
     ];
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() })]
 
         #[test]
         fn fuzz_session_on_mutated_seeds(

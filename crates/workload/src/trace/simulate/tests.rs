@@ -145,7 +145,7 @@ fn marks_leave_with_their_requests() {
 
 #[test]
 fn payload_never_exceeds_the_capacity_and_comes_near_to_it() {
-    let trace = compact(skewed(200_000), Bounds::default());
+    let trace = compact(skewed(60_000), Bounds::default());
     for (grain, capacity) in [(1, 100_000), (4, 100_000), (1, 400_000)] {
         for eviction in Eviction::ALL {
             let frame = Frame::Payload { grain };

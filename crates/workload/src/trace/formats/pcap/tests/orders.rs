@@ -59,7 +59,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
 const CARRIED_MAX: usize = 200;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn packets_may_be_cut_repeated_and_swapped(
