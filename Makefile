@@ -85,18 +85,20 @@ TEST_PARTS := test-compile test-unit test-loom test-blackbox
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the benchmarks, the site; before a release
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
 	@$(MAKE) --no-print-directory test \
-	  LOOM_CRATES="memory chunks engine local server" \
-	  TEST_PARTS="test-compile lint-full test-unit test-loom test-bench test-release test-packages docs"
+	  LOOM_CRATES="chunks engine local server" \
+	  TEST_PARTS="test-compile lint-full test-unit test-loom test-bench test-release test-packages docs" \
+	  2>&1 | tee $(TARGET_DIR)/full.log
+	@scripts/test/totals $(TARGET_DIR)/full.log $(SKIPS_FILE) tests/expected-skips.txt
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
 	@scripts/part compile $(SHELL) -euc \
 	  '$(MAKE) --no-print-directory test-deps & $(MAKE) --no-print-directory test-programs; wait $$!'
 
-# Examples, too: they bring the features that tests have.
+# Examples, too: they bring the features that tests have. Libraries: the Python module is one.
 test-programs: feature-deps
 	cargo test --workspace $(FEATURES) --no-run
-	cargo build --workspace $(FEATURES) --bins --examples
+	cargo build --workspace $(FEATURES) --lib --bins --examples
 
 test-deps:
 	@scripts/deps test
@@ -147,7 +149,10 @@ test-release: build build-dpdk test-deps test-programs
 	@scripts/deps axe
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) TEST_FULL=1 \
-	  $(BLACKBOX) --ignore=$(BENCH_TESTS) $(PYTEST_ARGS)
+	  $(BLACKBOX) --ignore=$(BENCH_TESTS) --ignore=tests/fabric $(PYTEST_ARGS)
+	# The release build has no libfabric.
+	MICANITE_BIN=$(PROGRAMS)/micanite MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools TEST_FULL=1 \
+	  .venv/bin/pytest tests/fabric
 
 # The unit and black-box tests ROUNDS times beside as many busy loops as there are CPUs.
 ROUNDS ?= 10
@@ -198,6 +203,7 @@ lint-full: feature-deps
 	cargo clippy --package micanite-net --features testing -- -D warnings
 	scripts/test/loom --lint
 	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
+	cargo test --package micanite-fabric --test absent
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
