@@ -5,10 +5,15 @@ Tests run with two workers, in make test-full (TEST_FULL=1) with one and four, t
 EVERY_MODE = True also runs its tests on a shared server that is a store under EREW, in make test-full on all
 of OTHER_MODES."""
 
+# ruff: noqa: E402 (the harness is marked before it is imported)
+
 import dataclasses
 import uuid
 
 import pytest
+
+# Comparisons in the harness are told as those in tests are (harness.steady).
+pytest.register_assert_rewrite("harness")
 
 from harness.failures import Crash
 from harness.network import ports

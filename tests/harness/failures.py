@@ -2,7 +2,9 @@
 
 import signal
 
-CRASH_SIGNALS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE]
+CRASH_SIGNALS = [
+    signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP
+]
 CRASH_WORDS = ("panicked at", "AddressSanitizer", "ThreadSanitizer", "PANIC in ")
 
 

@@ -12,7 +12,9 @@ import pytest
 from harness import failures
 
 # Longer than any test takes on a machine that is busy with other work.
-TEST_SECONDS_MAX = 900
+TEST_SECONDS_MAX = 600
+# A test that goes on after that hears of it again.
+REPEAT_SECONDS = 5
 # Raised by clients of the server and by its end, when a deadline has passed.
 DEADLINES = (TimeoutError, queue.Empty, subprocess.TimeoutExpired)
 # Comparisons of bytes that were false in this test. Replies and values are bytes.
@@ -54,11 +56,11 @@ def pytest_runtest_protocol(item):
 
     DIFFERENT_BYTES.clear()
     before = signal.signal(signal.SIGALRM, hung)
-    signal.alarm(TEST_SECONDS_MAX)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS_MAX, REPEAT_SECONDS)
     try:
         return (yield)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
@@ -81,7 +83,9 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_configure(config):
-    """Reports are written by the process that gathers them."""
+    """A thread that fails fails its test. Reports are written by the process that gathers them."""
+    for name in ("PytestUnhandledThreadExceptionWarning", "PytestUnraisableExceptionWarning"):
+        config.addinivalue_line("filterwarnings", f"error::pytest.{name}")
     if hasattr(config, "workerinput"):
         return
     if path := os.environ.get("MICANITE_TEST_REPORTS"):
@@ -99,6 +103,9 @@ class Reports:
     def pytest_runtest_logreport(self, report):
         """One of set-up, call and teardown."""
         properties = dict(report.user_properties)
+        if report.when not in ("setup", "call", "teardown"):
+            # The process that ran the test has died.
+            properties["unforgivable"] = failures.Crash.__name__
         line = {
             "test": report.nodeid,
             "outcome": report.outcome,

@@ -12,9 +12,20 @@ from harness.failures import CRASHES, judge_end
 from harness.server import PROJECT
 
 OUTSET = """
+import os
 import pathlib
+import signal
+import threading
 from harness import failures
 from harness.poll import until
+
+def same(left, right):
+    assert left == right
+
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
 
 def first(name):
     marker = pathlib.Path(__file__).parent / name
@@ -69,6 +80,10 @@ UNFORGIVABLE = {
     "Hang": 'until(lambda: not first("x"), "an event", deadline_s=0)',
     "Crash": 'if first("x"): failures.judge_end(1, -11, "")',
 }
+MORE_UNFORGIVABLE = {
+    "a thread's": ("WrongValue", 'in_thread(lambda: same(b"a", b"b" if first("x") else b"a"))'),
+    "the test's process": ("Crash", 'if first("x"): os.kill(os.getpid(), signal.SIGSEGV)'),
+}
 
 
 @pytest.fixture
@@ -78,7 +93,8 @@ def run(tmp_path):
     (tmp_path / "pytest.ini").write_text(
         f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers =\n alone\n full\naddopts = -p no:cacheprovider\n"
     )
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["harness.steady"]\n')
+    head = 'import pytest\npytest.register_assert_rewrite("harness")\n'
+    (tmp_path / "conftest.py").write_text(f'{head}pytest_plugins = ["harness.steady"]\n')
     dropped = ("PYTEST_", "TEST_FULL")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)} | {
         "BLACKBOX_PROCESSES": "1", "MICANITE_SKIPS": str(tmp_path / "skips")
@@ -141,6 +157,50 @@ def test_some_failures_are_never_forgiven(run, kind):
         f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout
         and "unsteady test" not in ran.stdout
     )
+
+
+@pytest.mark.parametrize("whose", MORE_UNFORGIVABLE)
+def test_failures_elsewhere_are_never_forgiven(run, whose):
+    """A wrong value that a thread of the test sees, and a crash of the process that runs it."""
+    kind, text = MORE_UNFORGIVABLE[whose]
+    ran, totals = run(PASSES + f"def test_bad():\n    {text}\n")
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+    assert f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout
+
+
+def test_wrong_values_that_the_harness_finds_are_never_forgiven(run, tmp_path):
+    """Comparisons in its modules count as those in tests."""
+    text = """
+from harness.memcached.wire import Connection
+def test_bad():
+    connection = Connection.__new__(Connection)
+    connection._unread = bytearray(b"A\\r\\nMN\\r\\n")
+    connection.send = lambda _: None
+    connection.expect(b"", b"B\\r\\n" if first("x") else b"A\\r\\n")
+"""
+    ran, totals = run(PASSES + text)
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+    assert "failed test: test_made_up.py::test_bad (WrongValue)\n" in ran.stdout
+
+
+def test_a_failure_and_a_skip_are_a_failure(run):
+    """A test that fails, and cannot run the second time, has failed."""
+    text = 'import pytest\ndef test_bad():\n    assert not first("x")\n    pytest.skip("no moon")\n'
+    ran, totals = run(PASSES + text, expected="*  no moon\n")
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+
+
+def test_each_reason_of_a_skip_is_judged(run):
+    """A test that skips for a second, expected reason hides no first one."""
+    skips = "a::b frames_pass\tthe moon is gone\na::b frames_pass\tno root\n"
+    _, totals = run(PASSES, UNIT * 2, skips, "*  no root\n")
+    assert totals.returncode == 1 and "frames_pass: the moon is gone\n" in totals.stdout
+
+
+def test_a_suite_of_skips_ran_no_test(run):
+    """A test that cannot run is not run."""
+    _, totals = run(PASSES, UNIT, "a::b frames_pass\tno root\n", "*  no root\n")
+    assert totals.returncode == 1 and "suite unit: no test was run\n" in totals.stdout
 
 
 def test_expected_skips_are_counted(run):

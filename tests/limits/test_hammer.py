@@ -10,7 +10,7 @@ from harness.failures import nothing_wrong
 KEYS = 60_000
 BATCH = 50
 CLIENTS = 3
-ROUNDS = 4000
+ROUNDS = 1500
 
 
 def value_of(name, version):

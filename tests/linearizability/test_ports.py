@@ -11,7 +11,7 @@ from harness.network.claims import free_port, free_ports
 from harness.tools.linearizability import Clients, assert_met, check
 
 # MICANITE_LINEARIZABILITY_SECONDS: of each case (make soak).
-SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "2"))
+SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "1"))
 SEED = int(os.environ.get("MICANITE_LINEARIZABILITY_SEED", "1"))
 # Operations of each client.
 LEAST = 400

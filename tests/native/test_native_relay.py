@@ -68,7 +68,7 @@ def test_owners_change_while_increments_get_lost():
             partitions = len(server.routes())
             with (
                 Relay(server.native_port, 2, seed=3, **BAD) as relay,
-                Increments(f"127.0.0.1:{relay.port}", count=100_000, clients=CLIENTS) as increments,
+                Increments(f"127.0.0.1:{relay.port}", count=30_000, clients=CLIENTS) as increments,
             ):
                 while increments.runs():
                     words = (
@@ -103,7 +103,7 @@ def work(client, generator):
     """Operations on a few keys, with their values known at every moment."""
     known = {}
     client.introduce()
-    for turn in range(600):
+    for turn in range(200):
         key = b"key-%d" % generator.randrange(20)
         match generator.randrange(5):
             case 0:

@@ -219,9 +219,7 @@ def test_detail_of_more_prefixes_than_are_told_apart(fresh):
         connection.send(
             b"".join(b"get %06d%b:x\r\n" % (i, b"p" * 50) for i in range(20_000)) + b"stats detail dump\r\n"
         )
-        lines = []
-        while not lines or lines[-1] != b"END" or len(lines) < 20_001:
-            lines.append(connection.line())
-        prefixes = lines[20_000:-1]
+        assert {connection.line() for _ in range(20_000)} == {b"END"}
+        prefixes = connection.lines_before(b"END")
         assert len(prefixes) == 1025
         assert sum(int(line.split(b" get ")[1].split()[0]) for line in prefixes) == 20_000

@@ -1,6 +1,9 @@
-"""The Python module: built as a wheel, installed into a virtual environment of its own, beside a server."""
+"""The Python module beside a server: as the workspace builds it, and as a wheel in a virtual environment of
+its own."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,10 +18,19 @@ from harness.server import PROJECT, environment
 BUILD_DEADLINE_S = 900
 
 
-@pytest.fixture(scope="module")
-def python(tmp_path_factory):
+@pytest.fixture(scope="module", params=["module", pytest.param("wheel", marks=pytest.mark.full)])
+def python(request, tmp_path_factory):
+    """The interpreter, and the folder of the module if it is not installed there."""
+    place = tmp_path_factory.mktemp("python")
+    if request.param == "wheel":
+        return wheel(place), None
+    target = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
+    shutil.copy(target / "debug/libmicanite_python.so", place / "micanite.abi3.so")
+    return sys.executable, place
+
+
+def wheel(place):
     """The interpreter of a virtual environment with nothing but the wheel."""
-    place = tmp_path_factory.mktemp("wheel")
     maturin = Path(sys.prefix) / "bin" / "maturin"
     words = ["build", "--profile", "dev", "--manifest-path", "crates/python/Cargo.toml", "--out", place]
     built = subprocess.run(
@@ -44,8 +56,10 @@ def script(python, start, tmp_path):
     def run(text):
         head = "import json, micanite, os, signal, sys, threading, time\n"
         text = head + "url, native = sys.argv[1], sys.argv[3]\n" + textwrap.dedent(text)
-        words = [python, "-c", text, url, str(server.pid), native]
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment())
+        interpreter, folder = python
+        words = [interpreter, "-c", text, url, str(server.pid), native]
+        variables = environment(PYTHONPATH=folder) if folder else environment()
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=variables)
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
 

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from harness.failures import Hang, nothing_wrong
+
 EVERY_MODE = True
 
 
@@ -138,7 +140,7 @@ def test_a_reader_never_sees_half_a_write(server, key, size):
                     torn.append(value[:100])
 
     run_all([threading.Thread(target=work) for work in (write, read, read, read)])
-    assert not torn
+    nothing_wrong(torn)
 
 
 def run_all(threads):
@@ -148,4 +150,5 @@ def run_all(threads):
         thread.start()
     for thread in threads:
         thread.join(120)
-        assert not thread.is_alive(), "a client thread hangs"
+        if thread.is_alive():
+            raise Hang("a client thread hangs")

@@ -94,7 +94,10 @@ def test_values_of_several_datagrams(memcached):
     assert is_right(report), report
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+NATIVE_WORKERS = [pytest.param(1, marks=pytest.mark.full), 2]
+
+
+@pytest.fixture(scope="module", params=NATIVE_WORKERS, ids=lambda workers: f"workers{workers}")
 def native(request):
     """A server of ours with native ports."""
     with NativeServer("-t", request.param, "-m", 64) as server:

@@ -10,6 +10,7 @@ import xml.dom.minidom
 
 import pytest
 
+from harness.memcached.wire import received
 from harness.native.server import NativeServer
 from harness.server import command
 
@@ -244,9 +245,7 @@ def test_a_server_gives_the_load(start):
     with socket.create_connection(server.address, timeout=60) as stream:
         stream.sendall(b"".join(b"set key-%d 0 0 3 noreply\r\nabc\r\n" % item for item in range(50)))
         stream.sendall(b"get key-1\r\n" * 150 + b"version\r\n")
-        received = b""
-        while b"VERSION" not in received:
-            received += stream.recv(65536)
+        received(stream, b"VERSION")
         address = "{}:{}".format(*server.address)
         words = ("--machine", "paper-lab", "--rate", "1m", "--requests", "20k", "--json", "-")
         told = answer("--from-server", address, *words)
@@ -272,6 +271,7 @@ def test_published_figures_stand_beside_the_models():
 
 
 @pytest.mark.alone
+@pytest.mark.full
 def test_a_calibration_is_kept_with_its_age(tmp_path):
     path = tmp_path / "machine.toml"
     # Eighty runs of a server: a minute, where nothing else runs.

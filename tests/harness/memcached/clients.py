@@ -1,5 +1,7 @@
 """The programs in tests/clients: built below target/clients, run against a server, their verdicts read."""
 
+import contextlib
+import fcntl
 import functools
 import os
 import re
@@ -33,33 +35,37 @@ def contents(sources):
     return b"".join(path.read_bytes() for path in sources)
 
 
+@contextlib.contextmanager
 def folder_for(name):
-    """A folder of its own below target/clients."""
+    """A folder of its own below target/clients. Processes that run tests side by side take turns in it."""
     folder = BUILT / name
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 @functools.cache
 def go():
     """The words that start the Go program."""
-    program = folder_for("go") / "clients"
-    tool("go", "build", "-mod=readonly", "-o", program, ".", where=SOURCES / "go")
+    with folder_for("go") as folder:
+        program = folder / "clients"
+        tool("go", "build", "-mod=readonly", "-o", program, ".", where=SOURCES / "go")
     return [program]
 
 
 @functools.cache
 def java():
     """The words that start the Java program."""
-    folder, pom = folder_for("java"), SOURCES / "java/pom.xml"
-    if not is_current(folder, pom):
-        shutil.rmtree(folder / "jars", ignore_errors=True)
-        copy = "dependency:copy-dependencies"
-        tool("mvn", "-q", "-B", "-f", pom, copy, f"-DoutputDirectory={folder / 'jars'}", where=folder)
-        (folder / "made-of").write_bytes(contents([pom]))
-    jars, classes = f"{folder / 'jars'}/*", folder / "classes"
-    sources = sorted((SOURCES / "java").glob("*.java"))
-    tool("javac", "-Xlint:all", "-cp", jars, "-d", classes, *sources, where=folder)
+    pom, sources = SOURCES / "java/pom.xml", sorted((SOURCES / "java").glob("*.java"))
+    with folder_for("java") as folder:
+        jars, classes = f"{folder / 'jars'}/*", folder / "classes"
+        if not is_current(folder, pom, *sources):
+            shutil.rmtree(folder / "jars", ignore_errors=True)
+            copy = "dependency:copy-dependencies"
+            tool("mvn", "-q", "-B", "-f", pom, copy, f"-DoutputDirectory={folder / 'jars'}", where=folder)
+            tool("javac", "-Xlint:all", "-cp", jars, "-d", classes, *sources, where=folder)
+            (folder / "made-of").write_bytes(contents([pom, *sources]))
     return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", "Main"]
 
 
@@ -67,15 +73,13 @@ def java():
 def node():
     """The words that start the Node program: it runs beside its packages, which npm puts where package.json
     is."""
-    folder, packages = (
-        folder_for("node"), [SOURCES / "node" / name for name in ("package.json", "package-lock.json")]
-    )
-    if not is_current(folder, *packages):
-        for path in packages:
-            shutil.copy(path, folder)
-        tool("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", where=folder)
-        (folder / "made-of").write_bytes(contents(packages))
-    shutil.copy(SOURCES / "node/main.mjs", folder)
+    sources = [SOURCES / "node" / name for name in ("package.json", "package-lock.json", "main.mjs")]
+    with folder_for("node") as folder:
+        if not is_current(folder, *sources):
+            for path in sources:
+                shutil.copy(path, folder)
+            tool("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", where=folder)
+            (folder / "made-of").write_bytes(contents(sources))
     return ["node", folder / "main.mjs"]
 
 

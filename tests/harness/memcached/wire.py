@@ -7,6 +7,16 @@ import threading
 from harness.poll import DEADLINE_S
 
 
+def received(stream, last):
+    """What a socket gives until these bytes have come."""
+    data = bytearray()
+    while last not in data:
+        more = stream.recv(1 << 20)
+        assert more, f"closed before {last!r}, after {bytes(data[-200:])!r}"
+        data += more
+    return bytes(data)
+
+
 class Connection:
     """One client connection over TCP or a Unix socket."""
 

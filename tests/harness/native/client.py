@@ -7,6 +7,7 @@ import socket
 import time
 
 from harness import native
+from harness.failures import Hang
 from harness.native import Directory, Header, Kind, Malformed, Opcode, Request, Status
 from harness.native.directory import Access
 from harness.poll import DEADLINE_S
@@ -81,7 +82,7 @@ class NativeClient:
                         self.cookie = header.cookie
                     return header, parts, len(answer)
             if time.monotonic() >= end:
-                raise AssertionError(f"no answer within {deadline_s} s to {datagram.hex()}")
+                raise Hang(f"no answer within {deadline_s} s to {datagram.hex()}")
             self.resent += 1
             self.doubtful.add(sent.sequence)
             datagram = datagram[:4] + bytes([datagram[4] | Header.RESENT]) + datagram[5:]
@@ -95,7 +96,7 @@ class NativeClient:
             sequence = Header.parse(answer).sequence
             if sequence == probe.sequence or sequence not in self.doubtful:
                 return sequence == probe.sequence
-        raise AssertionError("no answer to a no-op either")
+        raise Hang("no answer to a no-op either")
 
     # The directory.
 
@@ -229,7 +230,7 @@ class NativeClient:
                 self.learn()
             if reply.status not in NOT_EXECUTED and reply.status != Status.UNPROVEN:
                 return reply
-        raise AssertionError(f"not executed within {deadline_s} s: {reply}")
+        raise Hang(f"not executed within {deadline_s} s: {reply}")
 
     def get(self, key, **fields):
         """The value of a key, or None."""

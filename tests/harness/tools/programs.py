@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from harness.failures import Hang
+from harness.failures import Hang, nothing_wrong
 from harness.poll import DEADLINE_S
 from harness.server import PROJECT
 
@@ -102,7 +102,8 @@ class Increments(Tool):
     def report(self, deadline_s):
         """Returns the report of the increments; every number must be exact."""
         said, wrong = self.ended(deadline_s)
+        report = json.loads(said) if said.strip() else {}
+        nothing_wrong(report.get("wrong_sums"))
         assert self.process.returncode == 0, f"{wrong}{said}"
-        report = json.loads(said)
-        assert (report["unknown"], report["failed"], report["wrong_sums"]) == (0, 0, 0), report
+        assert (report["unknown"], report["failed"]) == (0, 0), report
         return report

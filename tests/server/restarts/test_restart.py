@@ -81,8 +81,14 @@ def check(server, client):
             assert connection.get(key) in {value, client.doubtful.get(key, value)}, key
 
 
-@pytest.mark.parametrize("semantics", ["cache", "store"])
-@pytest.mark.parametrize(("kind", "io"), [("tcp", "epoll"), ("unix", "epoll"), ("tcp", "auto")])
+@pytest.mark.parametrize(
+    ("kind", "io", "semantics"),
+    [
+        ("tcp", "epoll", "cache"), ("tcp", "epoll", "store"), ("unix", "epoll", "store"),
+        ("tcp", "auto", "cache"), pytest.param("unix", "epoll", "cache", marks=pytest.mark.full),
+        pytest.param("tcp", "auto", "store", marks=pytest.mark.full),
+    ],
+)
 def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind, io):
     socket_file = tmp_path / "socket"
     where = ["-s", socket_file] if kind == "unix" else []

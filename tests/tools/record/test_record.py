@@ -7,6 +7,7 @@ import pytest
 
 from harness.memcached import binary
 from harness.memcached.udp import UdpClient
+from harness.memcached.wire import received
 from harness.native import Opcode, Status
 from harness.native.server import NativeServer
 from harness.tools.record import Recording, cat, done, refused
@@ -244,8 +245,6 @@ def test_watchers_see_recorded_requests(start):
         assert watching.ask(b"watch fetchers mutations\r\n") == b"OK"
         connection.set(b"both", b"x")
         connection.get(b"both")
-        seen = b""
-        while b"type=item_get key=both" not in seen:
-            seen += watching.socket.recv(1 << 16)
+        seen = received(watching.socket, b"type=item_get key=both")
         assert b"type=item_store key=both" in seen
     assert [request[0] for request in recording.requests()] == ["set", "get"]

@@ -10,6 +10,7 @@ from collections import OrderedDict
 
 import pytest
 
+from harness.memcached.wire import received
 from harness.server import command, environment
 
 KEYS = 200_000
@@ -34,10 +35,7 @@ def stream():
 def ask(connection, keys):
     """Reads keys that are all there."""
     connection.send(b"get " + b" ".join(keys) + b"\r\n")
-    reply = bytearray()
-    while not reply.endswith(b"END\r\n"):
-        reply += connection.socket.recv(1 << 16)
-    assert reply.count(b"VALUE ") == len(keys)
+    assert received(connection.socket, b"END\r\n").count(b"VALUE ") == len(keys)
 
 
 def exact(keys, items):

@@ -20,14 +20,22 @@ def test_time_is_limited(start):
     assert cat(file) == ([], "")
 
 
+def get_until_it_ends(server, connection, key):
+    """Fills the recording with gets of a hundred keys, as long as it takes a few at most."""
+    for _ in range(10_000):
+        if server.stats()["recording"] == "0":
+            return
+        connection.values(b"get " + b" ".join(key % number for number in range(100)) + b"\r\n")
+    raise AssertionError("the recording has no end")
+
+
 def test_the_file_is_limited(start):
     server = start("-t", "2", "--admin", "-1")
     admin = Admin(server)
     assert admin.sum("micanite_recording") == 0
     with server.connect() as connection:
         with Recording(server, "small.rec", "--bytes-max", "8k"):
-            while server.stats()["recording"] == "1":
-                connection.values(b"get " + b" ".join(b"prefix%d:x" % n for n in range(100)) + b"\r\n")
+            get_until_it_ends(server, connection, b"prefix%d:x")
             assert "ended at its length" in done(server.ctl("record"))
             small = server.directory / "small.rec"
             assert admin.sum("micanite_recorded_bytes") == small.stat().st_size
@@ -57,8 +65,7 @@ def test_a_full_disk_ends_it_and_the_server_goes_on(start, small_disk):
     file = small_disk / "full.rec"
     done(server.ctl("record", file, "--fraction", 1))
     with server.connect() as connection:
-        while server.stats()["recording"] == "1":
-            connection.values(b"get " + b" ".join(b"key%d" % n for n in range(100)) + b"\r\n")
+        get_until_it_ends(server, connection, b"key%d")
         told = done(server.ctl("record"))
         assert "ended because the file could not be written: No space left on device" in told
         connection.set(b"still", b"here")
@@ -76,8 +83,7 @@ def test_a_limit_on_the_size_of_files_ends_it_and_the_server_goes_on(start):
     file = server.directory / "limited.rec"
     done(server.ctl("record", file, "--fraction", 1))
     with server.connect() as connection:
-        while server.stats()["recording"] == "1":
-            connection.values(b"get " + b" ".join(b"key%d" % n for n in range(100)) + b"\r\n")
+        get_until_it_ends(server, connection, b"key%d")
         assert "ended because the file could not be written: File too large" in done(server.ctl("record"))
         connection.set(b"still", b"here")
         assert connection.get(b"still") == b"here"
