@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from harness.memcached import binary
 from harness.poll import until
 
 FAR_S = 1000
@@ -54,6 +55,35 @@ def test_absolute_time(client, key):
     assert client.get(key) == b"x"
     client.set(key, b"x", exptime=int(time.time()) + 2)
     until(lambda: gone(client, key), "the item to expire")
+
+
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+@pytest.mark.parametrize("exptime", [1 << 31, (1 << 32) - 1])
+def test_a_date_after_2038_is_kept(start, key, semantics, exptime):
+    """memcached takes such a date for a negative number: the item is stored, and gone at once."""
+    server = start("-t", "1", "-m", "64", "--semantics", semantics)
+    left_s = exptime - int(time.time())
+    with server.connect() as client, server.connect() as other:
+        other.send(binary.store(0x01, key + b"-b", b"x", exptime=exptime))
+        client.set(key + b"-set", b"x", exptime=exptime)
+        client.expect(b"ms %b-ms 1 T%d\r\nx\r\n" % (key, exptime), b"HD\r\n")
+        client.set(key + b"-touch", b"x", exptime=FAR_S)
+        client.expect(b"touch %b-touch %d\r\n" % (key, exptime), b"TOUCHED\r\n")
+        client.set(key + b"-gat", b"x", exptime=FAR_S)
+        assert client.values(b"gat %d %b-gat\r\n" % (exptime, key))
+        until(lambda: client.get(key + b"-b") == b"x", "the item of the binary protocol")
+        for name in (b"-b", b"-set", b"-ms", b"-touch", b"-gat"):
+            client.send(b"mg %b%b t\r\n" % (key, name))
+            found = int(client.line().split()[1][1:])
+            assert left_s - 600 < found <= left_s
+
+
+@pytest.mark.parametrize("exptime", [1 << 32, (1 << 32) + 1, (1 << 63) - 1])
+def test_a_date_that_the_clock_does_not_reach_is_never(client, key, exptime):
+    """memcached keeps the lower 32 bits of such a number."""
+    client.set(key, b"x", exptime=exptime)
+    client.expect(b"mg %b t\r\n" % key, b"HD t-1\r\n")
+    client.expect(b"touch %b %d\r\n" % (key, exptime), b"CLIENT_ERROR invalid exptime argument\r\n")
 
 
 @pytest.mark.parametrize("exptime", [0, FAR_S, 30 * 24 * 3600, 30 * 24 * 3600 - 1])

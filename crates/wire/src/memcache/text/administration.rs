@@ -1,9 +1,9 @@
 //! Commands that do not address one item.
 
 use super::command::{Command, ShutdownHow};
-use super::number::unsigned;
+use super::number::{signed, unsigned};
 use super::operator::Operator;
-use super::parser::{exptime, key, noreply};
+use super::parser::{BAD_EXPTIME, key, noreply};
 use super::refusal::{BAD_FORMAT, Refusal, Result};
 use super::tokens::Words;
 
@@ -55,7 +55,10 @@ fn flush_all(mut words: Words<'_>) -> Result<Command<'_>> {
     let delay_s = match words.next() {
         None => 0,
         Some(b"noreply") if words.clone().next().is_none() => 0,
-        Some(word) => exptime(word).map_err(|refusal| refusal.silent(noreply))?,
+        Some(word) => match signed(word) {
+            Some(delay_s) => delay_s.into(),
+            None => return Err(Refusal::of(BAD_EXPTIME).silent(noreply)),
+        },
     };
     Ok(Command::FlushAll { delay_s, noreply })
 }

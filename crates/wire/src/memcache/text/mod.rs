@@ -31,13 +31,14 @@ pub const LINE_BYTES_MAX: usize = 2048;
 /// Longest relative expiry: 30 days. A larger number is a Unix time.
 pub const RELATIVE_EXPTIME_MAX_S: i64 = 60 * 60 * 24 * 30;
 
-/// Converts `exptime` to the server's clock (Unix seconds): 0 = never, 1 = in the past (negative).
+/// Converts `exptime` to the server's clock (Unix seconds): 0 = never, 1 = in the past (negative). A time
+/// that the clock does not reach, 2^32 or more, is never.
 pub fn expiry(exptime: i64, now_s: u32) -> u32 {
     match exptime {
         0 => 0,
         ..0 => 1,
         1..=RELATIVE_EXPTIME_MAX_S => now_s.saturating_add(exptime as u32),
-        _ => u32::try_from(exptime).unwrap_or(u32::MAX),
+        _ => u32::try_from(exptime).unwrap_or(0),
     }
 }
 

@@ -25,15 +25,25 @@ pub(super) fn unsigned_loose(word: &[u8]) -> Option<u64> {
     unsigned(word.strip_prefix(b"+".as_slice()).unwrap_or(word))
 }
 
-/// Parses a signed 32-bit number, the form of memcached's expiries and lengths.
+/// Parses a signed 32-bit number, the form of memcached's lengths and delays.
 #[inline]
 pub(super) fn signed(word: &[u8]) -> Option<i32> {
-    let number = match word.strip_prefix(b"-".as_slice()) {
-        Some(b"") => 0,
-        Some(digits) => 0i64.checked_sub_unsigned(unsigned(digits)?)?,
-        None => i64::try_from(unsigned(word)?).ok()?,
-    };
-    i32::try_from(number).ok()
+    i32::try_from(signed_64(word)?).ok()
+}
+
+/// Parses an expiry: a number of 32 bits, signed, or a date after 2038.
+#[inline]
+pub(super) fn exptime(word: &[u8]) -> Option<i64> {
+    signed_64(word).filter(|number| (i32::MIN.into()..=u32::MAX.into()).contains(number))
+}
+
+#[inline]
+fn signed_64(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-".as_slice()) {
+        Some(b"") => Some(0),
+        Some(digits) => 0i64.checked_sub_unsigned(unsigned(digits)?),
+        None => i64::try_from(unsigned(word)?).ok(),
+    }
 }
 
 /// Parses a signed 64-bit number that may begin with `+`.
@@ -59,6 +69,8 @@ mod tests {
             prop_assert_eq!(unsigned_loose(bytes), number);
             let short = if text == "-" { Some(0) } else { text.parse::<i32>().ok() };
             prop_assert_eq!(signed(bytes), short.filter(|_| !plus));
+            let date = text.parse::<u32>().ok().map(i64::from);
+            prop_assert_eq!(exptime(bytes), short.map(i64::from).or(date).filter(|_| !plus));
             prop_assert_eq!(signed_64_loose(bytes), text.parse::<i64>().ok());
         }
     }

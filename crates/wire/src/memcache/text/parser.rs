@@ -3,12 +3,12 @@
 use super::administration::administration;
 use super::command::{Command, Keys, StoreVerb};
 use super::meta::MetaLine;
-use super::number::{signed, signed_64_loose, unsigned, unsigned_loose};
+use super::number::{self, signed, signed_64_loose, unsigned, unsigned_loose};
 use super::refusal::{BAD_FORMAT, Refusal, Result};
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
-const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+pub(super) const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
 const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
 /// Shortest accepted line, without its line feed.
@@ -166,8 +166,8 @@ fn check_keys(line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn exptime(word: &[u8]) -> Result<i64> {
-    signed(word).map(i64::from).ok_or(BAD_EXPTIME.into())
+fn exptime(word: &[u8]) -> Result<i64> {
+    number::exptime(word).ok_or(BAD_EXPTIME.into())
 }
 
 /// Parses a whole line.
@@ -235,9 +235,9 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     let cas = if matches!(verb, StoreVerb::Cas(_)) { words.next() } else { None };
     let noreply = noreply(words) || cas == Some(b"noreply");
     let parsed = || {
-        // Flags and expiries wider than 32 bits lose their upper bits, like in memcached.
+        // Flags wider than 32 bits lose their upper bits, like in memcached.
         let flags = unsigned_loose(flags)? as u32;
-        let exptime = i64::from(signed_64_loose(exptime)? as i32);
+        let exptime = signed_64_loose(exptime)?;
         let verb = match verb {
             StoreVerb::Cas(_) => StoreVerb::Cas(unsigned(cas?)?),
             other => other,

@@ -55,7 +55,7 @@ fn lines_parse_like_memcached() {
         ("set a -1 0 1\r\n", "CLIENT_ERROR bad command line format, then 3 bytes"),
         ("set a -1 0 1 noreply\r\n", ", then 3 bytes"),
         ("set a 0 0 x noreply\r\n", BAD),
-        ("set a 0 4294967297 1\r\n", "Set a 0 1 1 false"),
+        ("set a 0 4294967297 1\r\n", "Set a 0 4294967297 1 false"),
         ("x\r\n", BAD),
         ("xx\n", BAD),
         ("xx\r\n", "ERROR"),
@@ -187,5 +187,8 @@ fn expiries_are_relative_up_to_30_days() {
     assert_eq!(expiry(60, 1000), 1060);
     assert_eq!(expiry(2_592_000, 1000), 2_593_000);
     assert_eq!(expiry(2_592_001, 1000), 2_592_001);
-    assert_eq!(expiry(i64::MAX, 1000), u32::MAX);
+    assert_eq!(expiry(1 << 31, 1000), 1 << 31);
+    assert_eq!(expiry(i64::from(u32::MAX), 1000), u32::MAX);
+    assert_eq!(expiry(1 << 32, 1000), 0);
+    assert_eq!(expiry(i64::MAX, 1000), 0);
 }

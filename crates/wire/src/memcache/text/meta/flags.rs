@@ -1,6 +1,6 @@
 //! Parses the flags of a meta command.
 
-use super::super::number::unsigned;
+use super::super::number::{exptime, signed, unsigned};
 use super::super::refusal::BAD_FORMAT;
 use super::base64::{self, DECODED_BYTES_MAX};
 use super::{MetaLine, MetaVerb, OPAQUE_BYTES_MAX, WORDS_MAX};
@@ -37,9 +37,9 @@ pub struct Fields<'a> {
     count: u8,
     /// Word of O.
     pub(super) opaque: &'a [u8],
-    /// Expiries of T and N. They are numbers of 32 bits.
-    pub(super) touch: i32,
-    pub(super) vivify: i32,
+    /// Expiries of T and N.
+    pub(super) touch: i64,
+    pub(super) vivify: i64,
 }
 
 impl<'a> Fields<'a> {
@@ -204,7 +204,10 @@ impl MetaFlags<'_> {
                 return expiry_into(&mut self.touch, &mut self.fields.touch, rest);
             }
             b'N' => return expiry_into(&mut self.vivify, &mut self.fields.vivify, rest),
-            b'R' => return expiry_into(&mut self.recache, &mut 0, rest),
+            b'R' => match signed(rest) {
+                Some(left_s) => self.recache = Some(left_s.into()),
+                None => return Taken::Wrong(BAD_TOKEN),
+            },
             b'C' => return number_into(&mut self.compare, rest, BAD_TOKEN),
             b'E' => return number_into(&mut self.new_cas, rest, BAD_TOKEN),
             b'D' => return number_into(&mut self.delta, rest, BAD_DELTA),
@@ -258,19 +261,12 @@ fn number_into(field: &mut Option<u64>, digits: &[u8], wrong: &'static str) -> T
     }
 }
 
-/// Parses an expiry, a signed number of 32 bits. A minus sign alone means zero.
-fn expiry_into(field: &mut Option<i64>, for_reply: &mut i32, word: &[u8]) -> Taken {
-    let number = || {
-        let number = match word.strip_prefix(b"-".as_slice()) {
-            Some(b"") => 0,
-            Some(digits) => i64::try_from(plain(digits)?).ok()?.checked_neg()?,
-            None => i64::try_from(plain(word)?).ok()?,
-        };
-        i32::try_from(number).ok()
-    };
-    match number() {
+/// Parses an expiry. A minus sign alone means zero.
+fn expiry_into(field: &mut Option<i64>, for_reply: &mut i64, word: &[u8]) -> Taken {
+    *field = exptime(word);
+    match field {
         Some(number) => {
-            (*field, *for_reply) = (Some(number.into()), number);
+            *for_reply = *number;
             Taken::Fine
         }
         None => Taken::Wrong(BAD_TOKEN),

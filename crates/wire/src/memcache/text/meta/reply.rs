@@ -189,8 +189,8 @@ impl Reply<'_> {
         }
     }
 
-    fn expiry_s(&self, exptime: i32) -> u32 {
-        expiry(exptime.into(), self.now_s)
+    fn expiry_s(&self, exptime: i64) -> u32 {
+        expiry(exptime, self.now_s)
     }
 
     fn time_left(&self, line: &mut Line<'_>, expiry_s: u32) {

@@ -64,7 +64,7 @@ fn refusals_match_memcached() {
         ("mg a [\r\n", INVALID),
         ("mg a 9\r\n", INVALID),
         ("mg a T+30\r\n", BAD_TOKEN),
-        ("mg a T2147483648\r\n", BAD_TOKEN),
+        ("mg a T4294967296\r\n", BAD_TOKEN),
         ("mg a N-\r\n", ""),
         ("mg a C+5\r\n", BAD_TOKEN),
         ("mg a C18446744073709551615\r\n", ""),
