@@ -130,10 +130,19 @@ def test_limits_that_cannot_be(start, tmp_path):
     for options, reason in [
         (["--memory-max", "32"], "32 MiB is less than -m, 64 MiB"),
         (["--memory-max", "128", "-k"], "-k would lock all of it"),
+        (["--memory-max", "1t"], "--memory-max: for 1 TiB the server may take 576 MiB beside the limit"),
+        (["--memory-max", "16t"], "--memory-max: for 16 TiB the server may take 9 GiB beside the limit"),
+        (["--memory-max", "64t"], "--memory-max: 70368744177664 bytes of memory are too many"),
         (["--memory-max", "128", "--local", tmp_path / "local"], "--local without --image has sealed memory"),
     ]:
         ended = run("-p", "-1", "-m", "64", *options)
         assert ended.returncode == 64 and reason in ended.stderr
+
+
+def test_what_a_limit_that_can_rise_takes_is_printed(start):
+    server = start("-t", "1", "-m", "64", "--memory-max", "64g")
+    printed = re.search(r", ([0-9.]+) MiB for a limit that can rise \(--memory-max\)", server.stderr())
+    assert resident_bytes(server.pid) < (float(printed[1]) + 64) * MIB
 
 
 def test_pymemcache_sets_the_limit(start):

@@ -54,25 +54,12 @@ impl Layout {
         if let Some(simulated) = config.simulated {
             return Self::simulated(config, simulated);
         }
-        let item_bytes = item_bytes_max(config.value_bytes_max);
-        let least = PARTITION_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
-        let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
-        let memory_bytes_max = config.memory_bytes_max();
-        let least = memory_bytes_max.div_ceil(config.partition_bytes_max);
-        let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
-        if partitions > 1 << PARTITION_BITS {
-            return Err(CreateError::new(format!(
-                "{} bytes of memory are too many: {} partitions of {} bytes at most",
-                memory_bytes_max,
-                1 << PARTITION_BITS,
-                config.partition_bytes_max
-            )));
-        }
-        let partition_bytes = Self::whole_pages(memory_bytes_max / partitions);
+        let partitions = Self::count(config)?;
+        let partition_bytes = Self::whole_pages(config.memory_bytes_max() / partitions);
         let layout = Self { partitions, partition_bytes, value_bytes_max: config.value_bytes_max };
         let partition = layout.partition(config, Secret::KNOWN, 0);
         if !partition.within(partition.limit_words).has_room() {
-            let (memory, advice) = if least > 1 {
+            let (memory, advice) = if config.memory_bytes_max() > config.partition_bytes_max {
                 let bytes = config.partition_bytes_max;
                 (format!("partitions of at most {bytes} bytes"), "")
             } else {
@@ -85,6 +72,24 @@ impl Layout {
             )));
         }
         Ok(layout)
+    }
+
+    /// Returns the number of partitions.
+    pub(super) fn count(config: &Config) -> Result<usize, CreateError> {
+        let item_bytes = item_bytes_max(config.value_bytes_max);
+        let least = PARTITION_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
+        let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
+        let least = config.memory_bytes_max().div_ceil(config.partition_bytes_max);
+        let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
+        if partitions > 1 << PARTITION_BITS {
+            return Err(CreateError::new(format!(
+                "{} bytes of memory are too many: {} partitions of {} bytes at most",
+                config.memory_bytes_max(),
+                1 << PARTITION_BITS,
+                config.partition_bytes_max
+            )));
+        }
+        Ok(partitions)
     }
 
     /// Makes one partition, whose header is not part of the memory.

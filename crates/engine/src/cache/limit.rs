@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::Ordering;
 
 use crate::cache::Cache;
+use crate::cache::config::Config;
+use crate::cache::error::CreateError;
 use crate::cache::layout::Layout;
 use crate::image::Source;
-use crate::partition::Partition;
+use crate::limits::{INDEX_MARGIN_BYTES, RETURN_BYTES_MIN};
+use crate::partition::{Partition, Semantics};
 
 /// Reason for keeping the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,25 @@ impl fmt::Display for LimitError {
 }
 
 impl std::error::Error for LimitError {}
+
+/// Bytes of a gap that may be present: huge pages that reach into it from both sides, and pieces that are too
+/// small to be given back.
+const GAP_BYTES_PRESENT_MAX: usize = 2 * HUGE_PAGE_BYTES + RETURN_BYTES_MIN as usize;
+
+impl Config {
+    /// Returns the most bytes that the partitions take beside the limit, because it is below
+    /// [`Config::memory_bytes_max`]: each has up to two gaps without pages, which end within pages.
+    ///
+    /// # Errors
+    /// The memory needs too many partitions.
+    pub fn growth_bytes(&self) -> Result<usize, CreateError> {
+        let partitions = Layout::count(self)?;
+        let gaps = if self.semantics == Semantics::Store { 1 } else { 2 };
+        let most = gaps * GAP_BYTES_PRESENT_MAX + INDEX_MARGIN_BYTES as usize;
+        let unused_bytes = self.memory_bytes_max().saturating_sub(self.memory_bytes);
+        Ok((partitions * most).min(unused_bytes))
+    }
+}
 
 impl Cache {
     /// Returns the limit of the memory, in bytes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use micanite_control::{Pin, size};
-use micanite_engine::{Eviction, Semantics};
+use micanite_engine::{Config, Eviction, Semantics};
 
 use super::settings::{ControlSocket, Listen, Settings};
 use super::tls::ListenTls;
@@ -113,9 +113,17 @@ pub(super) fn memory_max(options: &Options, settings: &Settings) -> Result<usize
         ),
         (settings.switches.lock_memory, "-k would lock all of it"),
     ];
-    match fixed.into_iter().find(|(is_so, _)| *is_so && most > settings.memory_bytes) {
-        Some((_, why)) => Err(option.wrong(format!("{why}; leave it out, or choose -m as large"))),
-        None => Ok(most),
+    if let Some((_, why)) = fixed.into_iter().find(|(is_so, _)| *is_so && most > settings.memory_bytes) {
+        return Err(option.wrong(format!("{why}; leave it out, or choose -m as large")));
+    }
+    let growth = Config { memory_bytes_max: Some(most), ..settings.engine(0) }.growth_bytes();
+    match growth.map_err(|error| option.wrong(error))? {
+        bytes if bytes > settings.memory_bytes => Err(option.wrong(format!(
+            "for {} the server may take {} beside the limit, more than -m, {memory}; less, or a larger -m",
+            size::text(most),
+            size::text(bytes)
+        ))),
+        _ => Ok(most),
     }
 }
 

@@ -38,6 +38,8 @@ struct Beside {
     udp_bytes: usize,
     fabric_bytes: usize,
     local_bytes: usize,
+    /// Partitions whose limit can rise take more than it.
+    growth_bytes: usize,
     /// Recovery needs it before anything else of this is used.
     recovery_bytes: usize,
     /// The part of it that is mapped at the start: frames of ports, the cache area.
@@ -72,6 +74,7 @@ impl Beside {
                 .map_or(0, |udp| settings.threads * UdpPort::bytes(udp.addresses.len())),
             fabric_bytes: settings.fabric.as_ref().map_or(0, |fabric| fabric_bytes(settings, fabric)),
             local_bytes: settings.local.as_ref().map_or(0, |local| LocalShared::bytes(local.clients_max)),
+            growth_bytes: settings.engine(0).growth_bytes().unwrap_or(0),
             recovery_bytes: match Layout::of(&settings.engine(0)) {
                 Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
                 _ => 0,
@@ -88,7 +91,7 @@ impl Beside {
             + self.udp_bytes
             + self.fabric_bytes
             + self.local_bytes;
-        serving_bytes.max(self.recovery_bytes)
+        serving_bytes.max(self.recovery_bytes) + self.growth_bytes
     }
 }
 
@@ -337,7 +340,7 @@ fn beside(settings: &Settings) -> String {
     };
     format!(
         "{now}at most {}: {} for {} connections that do not read, {} for long values on their way, {} \
-         shared{}{}{}{}",
+         shared{}{}{}{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,
@@ -358,6 +361,10 @@ fn beside(settings: &Settings) -> String {
         match beside.local_bytes {
             0 => String::new(),
             bytes => format!(", {} for readers", size::text(bytes)),
+        },
+        match beside.growth_bytes {
+            0 => String::new(),
+            bytes => format!(", {} for a limit that can rise (--memory-max)", size::text(bytes)),
         },
     )
 }
