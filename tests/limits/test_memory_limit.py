@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import threading
 
 import pymemcache
@@ -247,3 +248,62 @@ def test_a_kill_while_an_image_is_resized_leaves_it_whole(start, tmp_path):
     assert not beside.exists()
     with server.connect() as connection:
         assert len(found(connection, range(120_000))) == 120_000
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system in memory, of 72 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=72m", "none", str(path)], check=True)
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def fill_up(disk):
+    """Takes all the space that a file system has left."""
+    with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(b"x" * 65536)
+
+
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+def test_a_full_disk_does_not_end_a_server_whose_limit_can_rise(start, small_disk, semantics):
+    """Huge pages were put under what the image had given back: SIGBUS, three seconds after the start."""
+    options = ["-t", "1", "--semantics", semantics, "--image", small_disk / "image"]
+    server = start(*options, "-m", "64", "--memory-max", "512")
+    fill_up(small_disk)
+    with server.connect() as connection:
+        fill(connection, 120_000)
+        # The thread that puts huge pages comes five times a second.
+        until(lambda: int(connection.stats()["uptime"]) > 3, "some rounds")
+        kept = range(110_000, 120_000) if semantics == "cache" else range(30_000)
+        assert len(found(connection, kept)) > 5000
+        assert allocated_bytes(small_disk / "image") <= 68 * MIB
+    assert end(server) == 0
+
+
+def test_a_full_disk_does_not_end_a_server_whose_limit_was_lowered(start, small_disk):
+    options = ["-t", "2", "--eviction", "fifo", "--image", small_disk / "image"]
+    server = start(*options, "-m", "64")
+    with server.connect() as connection:
+        fill(connection, 80_000)
+        assert server.ctl("memory", "24").returncode == 0
+        until(lambda: has_followed(server, 24), "less memory")
+        until(lambda: allocated_bytes(small_disk / "image") < 34 * MIB, "space that went back")
+        fill_up(small_disk)
+        fill(connection, 80_000)
+        assert server.ctl("memory", "48").returncode == 1
+        fill(connection, 80_000)
+        assert len(found(connection, range(70_000, 80_000))) > 5000
+    assert end(server) == 0
+
+
+def test_an_empty_cache_with_a_high_greatest_limit_takes_little(start, small_disk):
+    """-m 64 --memory-max 4096 took 478 MB while it was empty."""
+    options = ["-t", "1", "--image", small_disk / "image"]
+    server = start(*options, "-m", "32", "--memory-max", "4096")
+    with server.connect() as connection:
+        until(lambda: int(connection.stats()["uptime"]) > 3, "some rounds")
+        assert allocated_bytes(small_disk / "image") <= 36 * MIB
+    assert end(server) == 0

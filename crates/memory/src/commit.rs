@@ -1,8 +1,9 @@
-//! Memory of a region that goes back to the system, and comes again.
+//! Pages of a region: they go back to the system, and come again; they become huge ones.
 
 use std::io;
 use std::ptr;
 
+use crate::sync::Ordering;
 use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Pages, Region, WORD_BYTES};
 
 impl Region {
@@ -40,6 +41,52 @@ impl Region {
                 _ => error,
             }
         })
+    }
+
+    /// Tries whether the pages of a file can become huge ones, on the 2 MiB from `first_byte` on, a multiple
+    /// of 2 MiB. The file must have no hole there.
+    pub fn probe_huge(&mut self, first_byte: usize) {
+        let fits = first_byte + HUGE_PAGE_BYTES <= self.words() * WORD_BYTES;
+        if self.is_file() && fits && self.collapse(first_byte, HUGE_PAGE_BYTES) {
+            self.pages = Pages::Transparent;
+        }
+    }
+
+    /// Collapses the pieces of 2 MiB that lie wholly in a range into transparent huge pages, and makes them
+    /// resident: the range must have no page that is to stay absent. Others may use the memory meanwhile.
+    /// Returns whether all of them were collapsed.
+    pub fn collapse(&self, first_byte: usize, bytes: usize) -> bool {
+        if self.pages() == Pages::Hugetlb {
+            return true;
+        }
+        let end = (first_byte + bytes).min(self.words() * WORD_BYTES) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let first = first_byte.next_multiple_of(HUGE_PAGE_BYTES);
+        let mut collapsed = true;
+        for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
+            // The kernel refuses a chunk without any page, so make one present.
+            std::hint::black_box(self.word(chunk / WORD_BYTES).load(Ordering::Relaxed));
+            collapsed &= self.advise(chunk, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE).is_ok();
+        }
+        collapsed
+    }
+
+    /// Touches every page, so that later writes find it present; as huge pages if possible.
+    pub fn populate(&self) {
+        self.populate_range(0, self.words() * WORD_BYTES);
+    }
+
+    /// Touches every page from a multiple of the page size on, like [`Self::populate`].
+    pub fn populate_range(&self, first_byte: usize, bytes: usize) {
+        if self.is_file() {
+            self.collapse(first_byte, bytes);
+        }
+        for page in (first_byte..first_byte + bytes).step_by(PAGE_BYTES) {
+            // Replacing a word by itself makes its page present for writing, even while others
+            // write it. (An addition of 0 is compiled to a load, which maps the page of zeros.)
+            let word = self.word(page / WORD_BYTES);
+            let there = word.load(Ordering::Relaxed);
+            let _ = word.compare_exchange(there, there, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     fn advise(&self, first_byte: usize, bytes: usize, advice: libc::c_int) -> io::Result<()> {

@@ -123,6 +123,12 @@ impl Region {
         Ok(())
     }
 
+    /// Does nothing.
+    pub fn probe_huge(&mut self, _first_byte: usize) {}
+
     /// Does nothing: the memory is present already.
     pub fn populate(&self) {}
+
+    /// Does nothing: the memory is present already.
+    pub fn populate_range(&self, _first_byte: usize, _bytes: usize) {}
 }

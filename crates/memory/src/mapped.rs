@@ -6,7 +6,6 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 use crate::sync::AtomicU64;
 use crate::{HEAD_WORDS, HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
@@ -22,7 +21,7 @@ pub struct Region {
     base: NonNull<AtomicU64>,
     words: usize,
     reservation: Reservation,
-    pages: Pages,
+    pub(crate) pages: Pages,
     is_file: bool,
 }
 
@@ -83,7 +82,8 @@ impl Region {
     }
 
     /// Maps the first `bytes` of a file, a multiple of the page size. Writes to the region go to the
-    /// file, and stay there however the process ends.
+    /// file, and stay there however the process ends. Touches nothing: the file may have holes. It gets huge
+    /// pages by [`Self::probe_huge`] and [`Self::collapse`].
     ///
     /// # Errors
     /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
@@ -120,7 +120,8 @@ impl Region {
     /// Maps a whole file in memory, and touches all of it.
     pub(crate) fn memory_file(file: &File, bytes: usize, are_huge: bool) -> io::Result<Self> {
         let backing = if are_huge { Backing::HugeFile(file) } else { Backing::File(file) };
-        let region = Self::map(bytes, backing)?;
+        let mut region = Self::map(bytes, backing)?;
+        region.probe_huge(0);
         region.populate();
         Ok(region)
     }
@@ -165,13 +166,13 @@ impl Region {
         Ok(region)
     }
 
-    /// Requests transparent huge pages. A private mapping gets them at its first touch. A file gets
-    /// them only by collapsing touched pages, which is tried once on its first 2 MiB.
+    /// Requests transparent huge pages. A private mapping gets them at its first touch. Returns whether it
+    /// does.
     fn advise_huge(&self) -> bool {
         let base = self.base.as_ptr().cast();
         // SAFETY: the range is mapped by this region; the advice changes no contents.
         let advised = unsafe { libc::madvise(base, self.bytes(), libc::MADV_HUGEPAGE) } == 0;
-        if self.is_file { self.collapse(0, HUGE_PAGE_BYTES) } else { advised }
+        advised && !self.is_file
     }
 
     fn bytes(&self) -> usize {
@@ -267,23 +268,6 @@ impl Region {
         self.pages
     }
 
-    /// Collapses a range (rounded outwards to 2 MiB) into transparent huge pages and makes it
-    /// resident. Others may use the memory meanwhile. Returns whether all of it was collapsed.
-    pub fn collapse(&self, first_byte: usize, bytes: usize) -> bool {
-        if self.pages == Pages::Hugetlb {
-            return true;
-        }
-        let end = (first_byte + bytes).min(self.bytes());
-        let first = first_byte / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        let mut collapsed = true;
-        for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
-            // The kernel refuses a chunk without any page, so make one present.
-            std::hint::black_box(self.word(chunk / WORD_BYTES).load(Ordering::Relaxed));
-            collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes() - chunk));
-        }
-        collapsed
-    }
-
     /// Writes all changes to the file, and waits until they are on the disk.
     ///
     /// # Errors
@@ -305,26 +289,6 @@ impl Region {
         match unsafe { libc::msync(base, bytes.min(self.bytes()), libc::MS_SYNC) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    fn collapse_chunk(&self, first_byte: usize, bytes: usize) -> bool {
-        let start = self.base.as_ptr().wrapping_byte_add(first_byte);
-        // SAFETY: the range is mapped by this region; collapsing keeps the contents.
-        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) == 0 }
-    }
-
-    /// Touches every page, so that later writes find it present; as huge pages if possible.
-    pub fn populate(&self) {
-        if self.is_file {
-            self.collapse(0, self.bytes());
-        }
-        for page in (0..self.bytes()).step_by(PAGE_BYTES) {
-            // Replacing a word by itself makes its page present for writing, even while others
-            // write it. (An addition of 0 is compiled to a load, which maps the page of zeros.)
-            let word = self.word(page / WORD_BYTES);
-            let there = word.load(Ordering::Relaxed);
-            let _ = word.compare_exchange(there, there, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 

@@ -185,6 +185,18 @@ impl Epochs {
         epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
+    /// Returns a moment, for [`Self::have_passed`].
+    pub fn now(&self) -> Box<[u64]> {
+        self.barrier.rare();
+        self.epochs.iter().map(|epoch| epoch.0.load(Ordering::Acquire)).collect()
+    }
+
+    /// Returns whether each worker has been outside of a batch since a moment.
+    pub fn have_passed(&self, moment: &[u64]) -> bool {
+        let has_passed = |(epoch, at): (&Epoch, &u64)| at & 1 == 0 || epoch.0.load(Ordering::Acquire) != *at;
+        self.epochs.iter().zip(moment).all(has_passed)
+    }
+
     /// Waits until each worker has been outside of a batch.
     fn wait_for_all(&self, mut idle: impl FnMut()) {
         self.barrier.rare();

@@ -330,11 +330,11 @@ impl Cache {
         total
     }
 
-    /// Touches all memory, with huge pages where available: for benchmarks, and for users who want
-    /// no page faults later.
+    /// Touches all memory that the limit allows, with huge pages where available: for benchmarks, and for
+    /// users who want no page faults later.
     pub fn populate(&self) {
         for partition in &self.partitions {
-            partition.region.populate();
+            partition.populate();
         }
     }
 

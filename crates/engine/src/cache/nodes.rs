@@ -131,6 +131,8 @@ impl Cache {
         let Some(of) = self.partitions.get(partition) else {
             return Ok(Moved::default());
         };
+        // It touches pages that it has found present.
+        let _pin = of.pages.pin();
         match of.region.move_by_policy(first_byte, bytes, policy, self.config.readers) {
             // Without the right to move pages of several processes, those of this one move.
             Err(error) if self.config.readers && error.kind() == io::ErrorKind::PermissionDenied => {

@@ -54,12 +54,17 @@ pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
 }
 
 impl Partition {
-    /// Checks for damage; `clean` if the image was closed in order. Writes nothing.
-    pub(crate) fn check(&self, clean: bool) -> Checked {
+    /// Checks the words of the header by which the parts of the partition are found. Writes nothing.
+    pub(crate) fn check_header(&self, clean: bool) -> Checked {
         self.check_constants()?;
         let why = "the first partition was closed, and this one was not";
         self.ensure_field(Field::Clean, |word| word == 1 || !clean, why)?;
-        self.check_sizes(clean)?;
+        self.check_sizes(clean)
+    }
+
+    /// Checks for damage; `clean` if the image was closed in order. Writes nothing.
+    pub(crate) fn check(&self, clean: bool) -> Checked {
+        self.check_header(clean)?;
         self.check_counters()?;
         if !self.is_store() {
             let small_end = self.layout.data_first() as u64 + self.layout.small_units();

@@ -32,6 +32,7 @@ use crate::log::LogKind;
 use crate::partition::{Partition, Semantics};
 use crate::region::{Field, LogField};
 
+use check::Checked;
 use header::Unusable;
 pub use resize::Resizing;
 use source::First;
@@ -136,7 +137,13 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         source.mark_discarded().map_err(|error| failed("in", &error))?;
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
-    check_all(&partitions).map_err(|what| damaged(source, &what))?;
+    let check = |check: &dyn Fn(&Partition) -> Checked| {
+        check_all(&partitions, check).map_err(|what| damaged(source, &what))
+    };
+    check(&|partition| partition.check_header(clean))?;
+    // A copy may have holes in what is used, which the rest of the check, or a copy of the items, reads.
+    source.allocate(&partitions)?;
+    check(&|partition| partition.check(clean))?;
     if has_other_size && clean {
         // Nothing is written to it, so that it stays complete until the new one takes its place.
         return resized(config, source, partitions, lock);
@@ -146,6 +153,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
     }
     source.adopt(&partitions)?;
     partitions.iter().for_each(Partition::return_gaps);
+    partitions.iter_mut().for_each(Partition::probe_huge);
     take_over(&partitions).map_err(|failure| match failure {
         NotTakenOver::Failed(error) => failed("cannot write the image in", &error),
         NotTakenOver::Damaged(what) => {
@@ -188,12 +196,9 @@ fn is_clean(partitions: &[Partition]) -> bool {
 }
 
 /// Checks for damage. Writes nothing.
-fn check_all(partitions: &[Partition]) -> Result<(), String> {
-    let clean = is_clean(partitions);
+fn check_all(partitions: &[Partition], check: impl Fn(&Partition) -> Checked) -> Checked {
     partitions.iter().try_for_each(|partition| {
-        let number = partition.layout.number;
-        let checked = partition.check(clean);
-        checked.map_err(|what| format!("partition {number}: {what}"))
+        check(partition).map_err(|what| format!("partition {}: {what}", partition.layout.number))
     })
 }
 
@@ -276,7 +281,7 @@ fn create(
             partitions.clear(); // whose space is free then
             source.no_space(bytes, &error)
         })?;
-        let partition = Partition::of(region, of);
+        let mut partition = Partition::of(region, of);
         if source.may_hold_earlier_bytes() {
             partition.clear();
         }
@@ -284,6 +289,7 @@ fn create(
         partition.set_boot();
         // The magic, which is written last, makes it complete.
         partition.format();
+        partition.probe_huge();
         partition.note_tails();
         partitions.push(partition);
     }
@@ -318,7 +324,8 @@ pub(crate) fn partitions_in_maps(
     let partitions: Result<Vec<_>, &str> = layouts.map(partition).collect();
     let partitions = partitions?;
     if maps.kept {
-        check_all(&partitions)?;
+        let clean = is_clean(&partitions);
+        check_all(&partitions, |partition| partition.check(clean))?;
         take_over(&partitions).map_err(|failure| match failure {
             NotTakenOver::Failed(error) => error.to_string(),
             NotTakenOver::Damaged(what) => what,

@@ -61,6 +61,7 @@ pub(crate) fn open(
         let mut partition = Partition::of(region, of);
         // Requests are noted elsewhere.
         partition.samples = Samples::new(0);
+        partition.set_foreign();
         Ok(partition)
     };
     let partitions: Result<_, CreateError> = files.iter().enumerate().map(map).collect();

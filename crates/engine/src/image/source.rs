@@ -185,9 +185,24 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives the files of sound partitions the properties of new ones, because copies may differ:
-    /// access for the owner alone, because the header holds the secret of the index, and no holes in what is
-    /// used.
+    /// Fills holes in what partitions use: copies may have some. Contents stay. The sizes in the headers are
+    /// checked.
+    pub fn allocate(&self, partitions: &[Partition]) -> Result<(), CreateError> {
+        let Self::Directory(folder) = self else {
+            return Ok(());
+        };
+        partitions.iter().try_for_each(|partition| {
+            let file = folder.existing(file_name(partition.layout.number));
+            let allocated = file.and_then(|file| {
+                allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets())
+            });
+            let bytes = partitions.iter().map(|partition| partition.used_words() as usize * 8).sum();
+            allocated.map_err(|error| self.no_space(bytes, &error))
+        })
+    }
+
+    /// Gives the files of sound partitions the access of new ones, because copies may differ: for the owner
+    /// alone, because the header holds the secret of the index.
     pub fn adopt(&self, partitions: &[Partition]) -> Result<(), CreateError> {
         let Self::Directory(folder) = self else {
             return Ok(());
@@ -202,9 +217,7 @@ impl<'a> Source<'a> {
                 let restricted = file.set_permissions(Permissions::from_mode(0o600));
                 restricted.map_err(|error| self.not_restricted(&file_name(number), &error))?;
             }
-            let allocated = allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets());
-            let bytes = partitions.iter().map(|partition| partition.used_words() as usize * 8).sum();
-            allocated.map_err(|error| self.no_space(bytes, &error))
+            Ok(())
         })
     }
 

@@ -152,13 +152,12 @@ impl Partition {
 
     /// Returns the header at a position, if it can be that of a whole item.
     pub fn whole_header(&self, position: usize) -> Option<Header> {
-        let words = self.region.words();
-        if position >= words {
+        if !self.is_present(position, 1) {
             return None;
         }
         let header = self.header(position);
         header.value_bytes()?;
-        let is_whole = header.units() as usize <= words - position
+        let is_whole = self.is_present(position, header.units() as usize)
             && header.units() <= self.layout.item_units_max + ITEM_UNITS_MORE
             && header.key_bytes() <= KEY_BYTES_MAX
             && !header.is_busy();

@@ -49,8 +49,6 @@ pub(crate) struct Limit {
     pub(crate) shortens: AtomicU64,
     /// One after the logs have got more space, until their laps go on into it.
     pub(crate) unrolls: AtomicU64,
-    /// Bytes from the first to before the second, for each gap, whose pages have gone back.
-    returned: [[AtomicU64; 2]; 2],
 }
 
 impl Limit {
@@ -61,7 +59,6 @@ impl Limit {
             heap_units_max: AtomicU64::new(u64::MAX),
             shortens: AtomicU64::new(0),
             unrolls: AtomicU64::new(0),
-            returned: Default::default(),
         }
     }
 
@@ -100,16 +97,17 @@ impl PartitionLayout {
         Gaps { small, main: all - small }
     }
 
-    /// Returns the whole pages of a gap, as bytes. Some before the index stay, so that it can grow.
+    /// Returns the whole pages of a gap, as bytes. Some before the index stay, so that it can grow. A reader
+    /// in another process may have read gaps of two moments.
     fn pages_of(&self, gap: Gap, gaps: Gaps, buckets: u64, page_bytes: usize) -> (u64, u64) {
         let (first, end) = match gap {
             Gap::Small => {
                 let end = self.data_first() as u64 + self.small_units();
-                (end - gaps.small, end * 8)
+                (end.saturating_sub(gaps.small), end * 8)
             }
             Gap::Main => {
                 let end = self.data_end(buckets);
-                (end - gaps.main, (end * 8).saturating_sub(INDEX_MARGIN_BYTES))
+                (end.saturating_sub(gaps.main), (end * 8).saturating_sub(INDEX_MARGIN_BYTES))
             }
         };
         let page = page_bytes as u64;
@@ -187,12 +185,7 @@ impl Partition {
 
     /// Returns whether the owner has followed the limit, and given the pages of the gaps back.
     pub fn is_settled(&self) -> bool {
-        let has_more = |gap| {
-            let ((first, end), (from, to)) = (self.pages_of(gap), self.returned(gap));
-            end - to >= RETURN_BYTES_MIN || from - first >= RETURN_BYTES_MIN
-        };
-        let unrolls = self.limit.unrolls.load(Relaxed) != 0;
-        self.follows_limit() && !unrolls && !has_more(Gap::Small) && !has_more(Gap::Main)
+        self.follows_limit() && self.limit.unrolls.load(Relaxed) == 0 && self.has_returned_gaps()
     }
 
     /// Returns the words that are used now, which may be more than the limit.
@@ -224,105 +217,17 @@ impl Partition {
     }
 
     /// Returns the whole pages of a gap, as bytes.
-    fn pages_of(&self, gap: Gap) -> (u64, u64) {
+    pub fn pages_of(&self, gap: Gap) -> (u64, u64) {
         self.layout.pages_of(gap, self.gaps(), self.buckets(), self.region.page_bytes())
-    }
-
-    /// Returns the bytes of a gap whose pages have gone back, as far as they are still in it.
-    fn returned(&self, gap: Gap) -> (u64, u64) {
-        let (first, end) = self.pages_of(gap);
-        let [from, to] = &self.limit.returned[gap as usize];
-        let (from, to) = (from.load(Relaxed).max(first), to.load(Relaxed).min(end));
-        if from < to { (from, to) } else { (first, first) }
-    }
-
-    /// Forgets the pages that have left a gap: they are present again when the gap has them back.
-    pub fn forget_returned(&self, gap: Gap) {
-        self.note_returned(gap, self.returned(gap));
-    }
-
-    fn note_returned(&self, gap: Gap, (from, to): (u64, u64)) {
-        let [first, end] = &self.limit.returned[gap as usize];
-        first.store(from, Relaxed);
-        end.store(to, Relaxed);
-    }
-
-    /// Gives the pages of a gap back to the system, at most so many bytes. Returns how many. Only the writer
-    /// may call it.
-    pub fn return_gap(&self, gap: Gap, bytes_max: u64) -> u64 {
-        if gap == Gap::Main && !self.keep_margin() {
-            return 0;
-        }
-        let (first, end) = self.pages_of(gap);
-        let (from, to) = self.returned(gap);
-        let (behind, before) = (end - to, from - first);
-        // A system that takes no pages back would not take them later, so they count as returned.
-        let give = |first: u64, bytes: u64| drop(self.region.give_back(first as usize, bytes as usize));
-        if behind >= RETURN_BYTES_MIN {
-            let bytes = behind.min(bytes_max);
-            give(to, bytes);
-            self.note_returned(gap, (from, to + bytes));
-            return bytes;
-        }
-        if before >= RETURN_BYTES_MIN {
-            let bytes = before.min(bytes_max);
-            give(from - bytes, bytes);
-            self.note_returned(gap, (from - bytes, to));
-            return bytes;
-        }
-        0
-    }
-
-    /// Makes pages present into which the index may grow. Returns false if the file system has no space.
-    fn keep_margin(&self) -> bool {
-        let (_, end) = self.pages_of(Gap::Main);
-        let [from, to] = &self.limit.returned[Gap::Main as usize];
-        let (from, to) = (from.load(Relaxed), to.load(Relaxed));
-        let kept = end.max(from);
-        if to <= kept {
-            return true;
-        }
-        let is_present = self.region.commit(kept as usize, (to - kept) as usize).is_ok();
-        if is_present {
-            self.note_returned(Gap::Main, (from, kept));
-        }
-        is_present
     }
 
     /// Makes a part of a gap usable that begins at the word `first`, and is to have `wanted` units instead of
     /// `now`: all of it, except in a file, whose pages are made present bit by bit. Returns the units that it
     /// has left; `None` if the file system has no space.
     pub fn shorten_gap(&self, first: u64, now: u64, wanted: u64) -> Option<u64> {
-        let page = self.region.page_bytes() as u64;
         let units_max = if self.region.is_file() { RETURN_BYTES_MAX / 8 } else { u64::MAX };
         let units = (now - wanted).min(units_max);
-        let (from, end) = (first * 8 / page * page, ((first + units) * 8).next_multiple_of(page));
-        let end = end.min(self.region.words() as u64 * 8);
-        let committed = self.region.commit(from as usize, (end - from) as usize);
-        committed.is_ok().then_some(now - units)
-    }
-
-    /// Returns whether the index may grow by the bucket of a number: pages of a file are not made present by
-    /// a store, which would end the process if the disk is full.
-    pub fn may_add_bucket(&self, number: u64) -> bool {
-        let word = self.layout.region_words - self.layout.index_lines(number + 1) * BUCKET_WORDS as u64;
-        let [from, to] = &self.limit.returned[Gap::Main as usize];
-        word * 8 >= to.load(Relaxed) || word * 8 < from.load(Relaxed)
-    }
-
-    /// Gives all pages of the gaps back to the system, of a partition that no thread uses yet.
-    pub fn return_gaps(&self) {
-        for gap in [Gap::Small, Gap::Main] {
-            self.return_gap(gap, u64::MAX);
-        }
-    }
-
-    /// Records that the pages of the gaps were never present.
-    pub fn note_holes(&self) {
-        let holes = self.layout.holes(self.gaps(), self.buckets(), self.region.page_bytes());
-        for (gap, hole) in [Gap::Small, Gap::Main].into_iter().zip(holes) {
-            self.note_returned(gap, hole);
-        }
+        self.commit(first * 8, (first + units) * 8).then_some(now - units)
     }
 
     /// Lets a store use all of its space, and the laps of logs have their whole length: the limit may be what

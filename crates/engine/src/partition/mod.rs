@@ -17,6 +17,7 @@ pub(crate) mod item;
 pub(crate) mod limit;
 pub(crate) mod listener;
 pub(crate) mod namespace;
+pub(crate) mod pages;
 mod prefetch;
 pub(crate) mod samples;
 mod semantics;
@@ -24,7 +25,6 @@ mod semantics;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
@@ -39,15 +39,16 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::{Buckets, IndexHash};
 use crate::index::walkers::Walkers;
-use crate::limits::{COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
+use crate::limits::IMAGE_HEADER_WORDS;
 use crate::log::{Log, LogKind};
 use crate::partition::ages::Ages;
 use crate::partition::chunks::Chunks;
 use crate::partition::compaction::Compaction;
 use crate::partition::limit::Limit;
 use crate::partition::listener::EvictionListener;
+use crate::partition::pages::Pages;
 use crate::partition::samples::Samples;
-use crate::region::{Field, LogField, Region, Word};
+use crate::region::{Field, Region, Word};
 
 /// A partition.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(crate) struct Partition {
     pub moves_on_get: bool,
     /// Limit of the memory that it uses.
     pub limit: Limit,
+    /// Pages that are committed.
+    pub pages: Pages,
     /// Advance of the tails for which one more bucket has to be scanned.
     pub scan_interval_units: u64,
     pub lock: Lock,
@@ -69,8 +72,6 @@ pub(crate) struct Partition {
     pub read_retries: AtomicU64,
     /// Access mode and owner.
     pub route: RouteWord,
-    /// Bytes at the beginning and at the end of the region with huge pages under them.
-    collapsed_bytes: [AtomicU64; 2],
     /// Last word of an item of average length, counted from its first: for prefetching.
     item_last_word: AtomicU64,
     /// Requests that readers could not count in the items themselves.
@@ -132,11 +133,11 @@ impl Partition {
             changes: Changes::new(),
             moves_on_get: layout.policy.reinsert_percent <= 100 && layout.semantics == Semantics::Cache,
             limit: Limit::of(&layout),
+            pages: Pages::default(),
             scan_interval_units,
             lock: Lock::new(),
             read_retries: AtomicU64::new(0),
             route: RouteWord::new(Route { access: Access::Crcw, owner: 0 }),
-            collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_last_word: AtomicU64::new(2),
             samples: Samples::new(layout.region_words as usize * 8),
             eviction_listener: Arc::default(),
@@ -268,37 +269,5 @@ impl Partition {
     #[inline]
     pub fn is_live(&self, place: &Place) -> bool {
         self.is_store() || self.log(place.log).is_live(place.offset)
-    }
-
-    /// Puts huge pages under the parts that have come into use since the last call: items from the
-    /// beginning of the region on, the index from its end. Returns whether more than one call does
-    /// is left.
-    pub fn collapse_used(&self) -> bool {
-        let used_words = if self.is_store() {
-            self.layout.heap_first() as u64 + self.get(Field::UnitsLive)
-        } else {
-            let main = self.log(LogKind::Main);
-            let lapped = main.get(LogField::LapStart) != main.get(LogField::LapBefore);
-            let units = if lapped { u64::MAX } else { main.lap_units() };
-            main.get(LogField::First).saturating_add(units)
-        };
-        let data_end = self.get(Field::DataEnd);
-        let region_bytes = self.region.words() * 8;
-        let data_bytes = used_words.min(data_end) as usize * 8;
-        let index_bytes = (self.layout.region_words - self.index_first()) as usize * 8;
-        let [data, index] = &self.collapsed_bytes;
-        let mut has_more = false;
-        for (done, bytes) in [(data, data_bytes), (index, index_bytes)] {
-            let before = done.load(Ordering::Relaxed) as usize;
-            let all = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-            let whole = all.min(before + COLLAPSE_PAGES_MAX * HUGE_PAGE_BYTES);
-            has_more |= whole < all;
-            if whole > before {
-                let first = if std::ptr::eq(done, data) { before } else { region_bytes - whole };
-                self.region.collapse(first, whole - before);
-                done.store(whole as u64, Ordering::Relaxed);
-            }
-        }
-        has_more
     }
 }

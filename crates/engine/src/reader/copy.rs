@@ -42,9 +42,11 @@ impl Cache {
         take: &mut impl FnMut(&Copied),
     ) {
         let mut copied = Vec::new();
+        let pin = self.partitions[partition].pages.pin();
         if self.partitions[partition].copy_by_attempts(number, now_s, &mut copied, take) {
             return;
         }
+        drop(pin);
         let write = |writer: &Writer<'_>| keys_except(writer, number, &copied);
         for key in self.with_writer(partition, now_s, || {}, write) {
             let write = |writer: &Writer<'_>| copy_of_key(writer, self.hash(&key), &key);

@@ -339,7 +339,7 @@ impl Partition {
     #[inline]
     fn item_of(&self, place: Place, key: &[u8]) -> Option<Candidate> {
         let position = place.position;
-        if position >= self.region.words() {
+        if !self.is_present(position, 1) {
             return None;
         }
         let header = self.header(position);
@@ -348,7 +348,7 @@ impl Partition {
         if header.key_bytes() != key.len()
             || header.is_busy()
             || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
-            || position + units > self.region.words()
+            || !self.is_present(position, units)
             || !self.region.equals(position + header.key_word(), key)
         {
             return None;

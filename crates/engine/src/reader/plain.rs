@@ -39,8 +39,8 @@ impl Partition {
         // The tails are loaded after the entry: they are at least as new.
         fence(Ordering::Acquire);
         let place = self.place(entry)?;
-        let (position, words) = (place.position, self.region.words());
-        if position >= words {
+        let position = place.position;
+        if !self.is_present(position, 1) {
             return None;
         }
         let header = self.header(position);
@@ -48,7 +48,7 @@ impl Partition {
         let units = header.units();
         let key_word = position + 1 + usize::from(self.is_store());
         if units > self.layout.item_units_max + ITEM_UNITS_MORE
-            || units as usize > words - position
+            || !self.is_present(position, units as usize)
             || !self.region.equals(key_word, key)
             || self.is_flushed_from_store(position, header)
         {

@@ -107,7 +107,9 @@ impl Cache {
                 return Walked::Buckets;
             }
             left -= 1;
+            let pin = partition.pages.pin();
             let beside = partition.visit(walk, now_s, visitor);
+            drop(pin);
             let visited = beside.unwrap_or_else(|| {
                 self.with_writer(walk.partition, now_s, &idle, |writer| {
                     let read = writer.partition.visit_chain(walk, now_s, visitor);

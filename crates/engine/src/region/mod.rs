@@ -78,6 +78,10 @@ mod watched {
             Ok((Self(region), readers))
         }
 
+        pub fn probe_huge(&mut self, first_byte: usize) {
+            self.0.probe_huge(first_byte);
+        }
+
         pub fn word(&self, index: usize) -> Word<'_> {
             Word(self.0.word(index))
         }

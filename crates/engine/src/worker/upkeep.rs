@@ -14,6 +14,7 @@ impl Worker {
     pub fn maintain(&mut self, now_s: u32) {
         self.flush_if_due(now_s);
         let outer = copy_budget::replace(self.cache.turn_moved_bytes() as isize);
+        let (epochs, outside) = (&self.cache.epochs, self.cache.has_outside_readers());
         let partitions = self.cache.partitions.len();
         self.maintained_first = (self.maintained_first + 1) % partitions;
         for step in 0..partitions {
@@ -26,6 +27,7 @@ impl Worker {
                 writer.clean();
                 writer.compact_for_refused();
                 writer.follow_limit();
+                writer.return_pages(epochs, outside);
                 writer.maintain_chunks();
             };
             self.maintain_one(number, now_s, upkeep);

@@ -11,7 +11,8 @@
 
 use micanite_memory::sync::Ordering::Relaxed;
 
-use crate::limits::{FOLLOW_UNITS, FOLLOW_VISIT_UNITS, RETURN_BYTES_MAX};
+use crate::access::Epochs;
+use crate::limits::{FOLLOW_UNITS, FOLLOW_VISIT_UNITS};
 use crate::log::LogKind;
 use crate::partition::Place;
 use crate::partition::limit::{Gap, Gaps};
@@ -36,9 +37,12 @@ impl Writer<'_> {
             p.end_change_of_limit();
             self.unroll();
         }
-        if p.gaps() != Gaps::default() && !copy_budget::is_spent() {
-            let returned =
-                p.return_gap(Gap::Small, RETURN_BYTES_MAX) + p.return_gap(Gap::Main, RETURN_BYTES_MAX);
+    }
+
+    /// Gives some pages that the limit leaves unused back to the system.
+    pub fn return_pages(&self, epochs: &Epochs, has_outside_readers: bool) {
+        if !copy_budget::is_spent() {
+            let returned = self.partition.return_pages(epochs, has_outside_readers);
             copy_budget::spend(returned as usize / RETURN_COST_SHARE);
         }
     }
@@ -92,7 +96,7 @@ impl Writer<'_> {
             return;
         };
         p.set(Field::SmallGap, gap);
-        p.forget_returned(Gap::Small);
+        p.shrink_hole(Gap::Small);
         p.log(LogKind::Small).set(LogField::Limit, p.layout.small_units() - gap);
         p.limit.unrolls.store(1, Relaxed);
     }
@@ -109,7 +113,7 @@ impl Writer<'_> {
         let end = p.layout.data_end(p.buckets()) - gap;
         p.set(Field::DataEnd, end);
         p.set(Field::MainGap, gap);
-        p.forget_returned(Gap::Main);
+        p.shrink_hole(Gap::Main);
         if p.is_store() {
             p.heap().raise_end(end as usize);
         } else {

@@ -13,6 +13,7 @@ mod copies;
 mod flush;
 mod index;
 mod logs;
+mod pages;
 mod reads;
 mod routes;
 

@@ -1,6 +1,7 @@
 //! Several workers at once: changes of modes and owners, retries, delegation, hot keys.
 
 mod modes;
+mod pages;
 mod panics;
 mod retries;
 mod steps;

@@ -17,6 +17,7 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
     UNSWEPT_SHARE,
 };
+use crate::partition::limit::Gap;
 use crate::region::{Field, copy_budget};
 use crate::writer::Writer;
 use crate::writer::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
@@ -104,11 +105,16 @@ impl Writer<'_> {
     }
 
     /// Merges the last bucket. Returns false, and changes nothing, if the list of free spare
-    /// buckets does not match the counters.
+    /// buckets does not match the counters, or a file system has no space.
     fn merge(&self, merge: &Merge<'_>) -> bool {
         let p = self.partition;
         let count = p.buckets();
         copy_budget::spend(MERGE_BYTES);
+        let data_end = p.data_end(count - 1);
+        // A part of the gap comes before the freed lines.
+        if !p.commit(p.get(Field::DataEnd) * 8, data_end * 8) {
+            return false;
+        }
         if merge.spare.is_some_and(|number| !self.vacate_spare(number)) {
             return false;
         }
@@ -126,8 +132,8 @@ impl Writer<'_> {
             p.subtract(Field::SparesUsed, 1);
         }
         fence(Release);
-        let data_end = p.data_end(count - 1);
         p.set(Field::DataEnd, data_end);
+        p.shrink_hole(Gap::Main);
         p.heap().raise_end(data_end as usize);
         p.add(Field::Moves, 1);
         true
