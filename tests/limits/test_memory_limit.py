@@ -307,3 +307,36 @@ def test_an_empty_cache_with_a_high_greatest_limit_takes_little(start, small_dis
         until(lambda: int(connection.stats()["uptime"]) > 3, "some rounds")
         assert allocated_bytes(small_disk / "image") <= 36 * MIB
     assert end(server) == 0
+
+
+@pytest.mark.parametrize("semantics, size", [("store", 1000), ("store", 8), ("cache", 8)])
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_a_server_whose_limit_was_raised_starts_again(start, tmp_path, semantics, size, how):
+    """The start was refused with 64, which the service does not try again."""
+    options = ["-t", "1", "-m", "32", "--memory-max", "96", "--semantics", semantics]
+    options += ["--image", tmp_path / "image"]
+    server = start(*options)
+    keys = 64 * MIB // (size + 56)
+    with server.connect() as connection:
+        connection.expect(b"cache_memlimit 96\r\n", b"OK\r\n")
+        until(lambda: has_followed(server, 96), "more memory")
+        for first in range(0, keys, 500):
+            numbers = range(first, first + 500)
+            sets = [b"set t%d 0 0 %d\r\n%b\r\n" % (number, size, b"v" * size) for number in numbers]
+            connection.send(b"".join(sets))
+            assert [connection.line() for _ in numbers].count(b"STORED") == 500
+        items = int(connection.stats()["curr_items"])
+    if how == "restart":
+        assert server.ctl("restart").returncode == 0
+    else:
+        end(server, signal.SIGKILL)
+        server = start(*options)
+    warning = r"no room in 32 MiB \(-m\): the limit is [0-9.]+ MiB, the least that fits"
+    until(lambda: re.search(warning, server.stderr()), "the warning")
+    with server.connect() as connection:
+        limit = int(connection.stats()["limit_maxbytes"])
+        assert 32 * MIB < limit < 96 * MIB
+        if semantics == "store":
+            assert int(connection.stats()["curr_items"]) == items
+        until(lambda: " followed to " not in server.ctl("memory").stdout, "the limit")
+        until(lambda: allocated_bytes(tmp_path / "image") <= limit + 9 * MIB, "pages that go back")

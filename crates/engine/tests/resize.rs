@@ -219,3 +219,86 @@ fn a_smaller_cache_keeps_the_newest_items() {
     let newest = found.iter().filter(|key| **key >= ITEMS - found.len() as u64).count();
     assert!(newest * 100 > found.len() * 95, "{newest} of {}", found.len());
 }
+
+/// Fills an image whose limit was raised from 8 to 24 MiB while it was open, and closes it or is killed.
+/// Returns its configuration and the keys that it holds.
+fn grown(directory: &Directory, semantics: Semantics, value_bytes: usize, close: bool) -> (Config, Vec<u64>) {
+    let config = Config { memory_bytes_max: Some(24 * MIB), ..directory.config(semantics, 8) };
+    let (cache, mut worker) = open(&config);
+    cache.set_memory_limit(24 * MIB).unwrap();
+    while cache.is_following_limit() {
+        worker.maintain(NOW_S);
+    }
+    let value = vec![7; value_bytes];
+    let keys = (0..(20 * MIB / (value_bytes + 40)) as u64)
+        .filter(|key| worker.set(&key.to_le_bytes(), &value, Expiry::NEVER, NOW_S) == Outcome::Stored);
+    let keys = keys.collect();
+    let snapshot = directory.0.join("snapshot");
+    assert_eq!(cache.snapshot(&snapshot, NOW_S).unwrap().left_out, 0);
+    if close {
+        cache.close().unwrap();
+    }
+    (config, keys)
+}
+
+fn count_found(worker: &mut Worker, keys: &[u64]) -> usize {
+    let is_there = |key: &&u64| worker.get_with(&key.to_le_bytes(), NOW_S, |_, _| ()).unwrap().is_some();
+    keys.iter().filter(is_there).count()
+}
+
+/// After the limit was raised while a server ran, its image was refused for good. It is opened at the least
+/// limit that fits, and a store has all of its items.
+#[test]
+fn an_image_that_has_grown_is_opened_at_the_least_limit_that_fits() {
+    for (semantics, value_bytes) in
+        [(Semantics::Store, 1000), (Semantics::Store, 8), (Semantics::Cache, 1000), (Semantics::Cache, 8)]
+    {
+        for close in [true, false] {
+            let directory = Directory::new(&format!("grown-{semantics:?}-{value_bytes}-{close}"));
+            let (config, keys) = grown(&directory, semantics, value_bytes, close);
+            assert!(Cache::try_out(&config, false).is_ok());
+            let (cache, mut worker) = open(&config);
+            let limit = cache.memory_limit_bytes();
+            let needs_more = semantics == Semantics::Store || value_bytes == 8;
+            assert!(
+                if needs_more { limit > 8 * MIB && limit < 24 * MIB } else { limit == 8 * MIB },
+                "{limit}"
+            );
+            while cache.is_following_limit() {
+                worker.maintain(NOW_S);
+            }
+            assert!(cache.memory_used_bytes() <= limit);
+            let found = count_found(&mut worker, &keys);
+            match semantics {
+                Semantics::Store => assert_eq!(found, keys.len()),
+                Semantics::Cache => assert!(found * 5 > keys.len(), "{found} of {}", keys.len()),
+            }
+            // A smaller limit is refused with the same bound, once less is there it is taken.
+            if semantics == Semantics::Store {
+                assert!(cache.set_memory_limit(8 * MIB).is_err());
+                for key in &keys[keys.len() / 8..] {
+                    worker.delete(&key.to_le_bytes(), NOW_S);
+                }
+                (0..4000).for_each(|_| worker.maintain(NOW_S));
+                cache.set_memory_limit(8 * MIB).unwrap();
+            }
+        }
+    }
+}
+
+/// Another size has the same rule: a store gets a higher limit than the configured one, as far as the
+/// greatest one allows it.
+#[test]
+fn a_store_of_another_size_gets_the_limit_that_it_needs() {
+    let directory = Directory::new("other-size");
+    let (config, keys) = grown(&directory, Semantics::Store, 1000, true);
+    let too_small = Config { memory_bytes_max: Some(16 * MIB), ..config.clone() };
+    assert_eq!(Cache::try_out(&too_small, false).unwrap_err().kind(), CreateErrorKind::Mismatch);
+    assert_eq!(Cache::new(&too_small).unwrap_err().kind(), CreateErrorKind::Mismatch);
+    let larger = Config { memory_bytes_max: Some(32 * MIB), ..config };
+    assert!(Cache::try_out(&larger, false).is_ok());
+    let (cache, mut worker) = open(&larger);
+    assert!(matches!(cache.image_state(), ImageState::Resized { .. }));
+    assert!(cache.memory_limit_bytes() > 20 * MIB && cache.memory_limit_bytes() < 32 * MIB);
+    assert_eq!(count_found(&mut worker, &keys), keys.len());
+}

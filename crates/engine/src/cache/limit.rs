@@ -71,8 +71,19 @@ impl Config {
     }
 }
 
+/// Returns the least limit of each partition, in bytes, in which what all of them hold has room.
+pub(crate) fn least_of_one(partitions: &[Partition]) -> usize {
+    let words = partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
+    let bytes = words as usize * 8;
+    match Layout::whole_pages(bytes) {
+        whole if whole < bytes => Layout::whole_pages(bytes + HUGE_PAGE_BYTES),
+        whole => whole,
+    }
+}
+
 impl Cache {
-    /// Returns the limit of the memory, in bytes.
+    /// Returns the limit of the memory, in bytes. That of an image which needs more than
+    /// [`Config::memory_bytes`] is at first what it needs.
     pub fn memory_limit_bytes(&self) -> usize {
         self.limit_bytes.load(Ordering::Relaxed) as usize
     }
@@ -123,12 +134,7 @@ impl Cache {
         }
         // A limit that is no multiple of the pages of a partition is rounded as at the start.
         let of_one = Layout::whole_pages(bytes / count).min(self.layout().partition_bytes);
-        let least_words = self.partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
-        let mut least_of_one = least_words as usize * 8;
-        let whole = Layout::whole_pages(least_of_one);
-        if whole < least_of_one {
-            least_of_one = Layout::whole_pages(least_of_one + micanite_memory::HUGE_PAGE_BYTES);
-        }
+        let least_of_one = least_of_one(&self.partitions);
         if of_one < least_of_one {
             return Err(LimitError::TooSmall { least_bytes: least_of_one * count });
         }

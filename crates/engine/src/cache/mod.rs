@@ -5,7 +5,7 @@ pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod footprint;
 pub(crate) mod layout;
-mod limit;
+pub(crate) mod limit;
 pub(crate) mod nodes;
 pub(crate) mod readers;
 mod routes;
@@ -98,6 +98,7 @@ impl Cache {
             let readers = readers::of_image(config, &source, opened.layout.partitions)?;
             let config = Config { seed: opened.seed, ..config.clone() };
             let mut cache = Self::of(opened.partitions.into(), opened.layout, &config);
+            cache.limit_bytes = AtomicU64::new(opened.limit_bytes as u64);
             cache.image_state = opened.state;
             cache.image_lock = opened.lock;
             cache.readers = readers;

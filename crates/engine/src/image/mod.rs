@@ -27,6 +27,7 @@ use micanite_wire::hash::KeyHash;
 use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
+use crate::cache::limit::least_of_one;
 use crate::index::hash::Secret;
 use crate::log::LogKind;
 use crate::partition::{Partition, Semantics};
@@ -74,6 +75,8 @@ impl ImageState {
 pub(crate) struct Opened {
     pub partitions: Vec<Partition>,
     pub layout: Layout,
+    /// Limit of the memory.
+    pub limit_bytes: usize,
     pub seed: u64,
     pub state: ImageState,
     /// Holds the directory against other processes.
@@ -148,9 +151,6 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         // Nothing is written to it, so that it stays complete until the new one takes its place.
         return resized(config, source, partitions, lock);
     }
-    if !has_other_size {
-        check_limit(&partitions).map_err(|reason| mismatch("in", &reason))?;
-    }
     source.adopt(&partitions)?;
     partitions.iter().for_each(Partition::return_gaps);
     partitions.iter_mut().for_each(Partition::probe_huge);
@@ -165,7 +165,8 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         return resized(config, source, partitions, lock);
     }
     let state = if clean { ImageState::Clean } else { ImageState::Recovered };
-    Ok(Opened { partitions, layout, seed: header[Field::Seed as usize], state, lock })
+    let limit_bytes = config.memory_bytes.max(fit_limit(&partitions));
+    Ok(Opened { partitions, layout, limit_bytes, seed: header[Field::Seed as usize], state, lock })
 }
 
 /// Opens an image after its items were copied to one of another size.
@@ -202,14 +203,16 @@ fn check_all(partitions: &[Partition], check: impl Fn(&Partition) -> Checked) ->
     })
 }
 
-/// Checks that what partitions hold has room within their limit.
-fn check_limit(partitions: &[Partition]) -> Result<(), String> {
-    let least_words = partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
+/// Raises the limit of partitions whose index and items need more. Returns the limit of all if it did, and 0
+/// otherwise. They use as much already, so there is room.
+fn fit_limit(partitions: &[Partition]) -> usize {
+    let least = least_of_one(partitions).min(partitions[0].layout.region_words as usize * 8);
+    let least_words = least as u64 / 8;
     if partitions.iter().all(|partition| least_words <= partition.limit.words()) {
-        return Ok(());
+        return 0;
     }
-    let least_mib = (least_words as usize * 8 * partitions.len()).div_ceil(1 << 20);
-    Err(format!("its index and its items need more memory: -m {least_mib} suffices"))
+    partitions.iter().for_each(|partition| partition.set_limit(least_words));
+    least * partitions.len()
 }
 
 /// Reason for not using sound partitions.
@@ -296,7 +299,7 @@ fn create(
     partitions.reverse();
     let synced = mark_open(&partitions).and_then(|()| source.sync_names());
     synced.map_err(|error| CreateError::new(format!("cannot write the image in {source}: {error}")))?;
-    Ok(Opened { partitions, layout, seed: config.seed, state, lock })
+    Ok(Opened { partitions, layout, limit_bytes: config.memory_bytes, seed: config.seed, state, lock })
 }
 
 /// Makes partitions of any size in their maps, for tests of the limits. Like [`open`], it takes the

@@ -92,7 +92,8 @@ fn replace(folder: &Folder, new: &Folder) -> io::Result<()> {
 }
 
 /// Writes an image of the configured size with the items of these partitions, which stay as they are, in its
-/// place. Returns the state that the image then has.
+/// place. A store whose items have no room within the limit gets a higher one, if there may be one. Returns
+/// the state that the image then has.
 pub(super) fn resize(
     config: &Config,
     source: &Source<'_>,
@@ -104,32 +105,53 @@ pub(super) fn resize(
     let failed = |error: io::Error| {
         CreateError::new(format!("cannot resize the image in {source}: {error}. It is as it was"))
     };
-    let layout = Layout::of(config)?;
-    let (from_bytes, to_bytes) = (used_bytes(&old), config.memory_bytes);
-    let progress = Resizing { from_bytes, to_bytes, percent: 0 };
-    check_space(folder, source, progress)?;
-    let config = Config { seed: old[0].layout.seed, readers: false, nodes: None, ..config.clone() };
-    let path = folder.path().join(BEING_MADE);
-    let beside = Source::directory(&path)?;
-    let made = create(&config, &beside, ImageState::Created, None)?;
-    let mut copy = Copy::new(&old, &made.partitions, progress, config.on_resize);
-    copy.run();
-    let left_out = copy.left_out;
-    if config.semantics == Semantics::Store && left_out > 0 {
-        beside.remove(layout.partitions);
-        folder.remove_directory(BEING_MADE).map_err(failed)?;
-        let units = old.iter().map(|partition| partition.get(Field::UnitsLive)).sum();
-        let index_units = old.iter().map(Partition::index_units).sum();
-        let least = least_bytes(units, index_units, &made.partitions[0].layout, layout.partitions);
-        return Err(no_room(source, progress, least));
+    let from_bytes = used_bytes(&old);
+    let mut config = Config { seed: old[0].layout.seed, readers: false, nodes: None, ..config.clone() };
+    while let Some(least_bytes) = copy_beside(&config, (folder, source), &old)? {
+        // What suffices leaves some room, so it is no proof that less does not.
+        let larger = least_bytes.min(config.memory_bytes_max());
+        if larger <= config.memory_bytes {
+            let progress = Resizing { from_bytes, to_bytes: config.memory_bytes, percent: 0 };
+            return Err(no_room(source, progress, least_bytes));
+        }
+        config.memory_bytes = larger;
     }
-    close(&made.partitions).map_err(failed)?;
-    drop((made, old));
+    drop(old);
+    let path = folder.path().join(BEING_MADE);
     let new = Folder::open(&path).map_err(failed)?;
     folder.rename_inner(BEING_MADE, COMPLETE).map_err(failed)?;
     folder.sync().map_err(failed)?;
     replace(folder, &new).map_err(failed)?;
-    Ok(ImageState::Resized { from_bytes, to_bytes })
+    Ok(ImageState::Resized { from_bytes, to_bytes: config.memory_bytes })
+}
+
+/// Copies items into a new image, and closes it. Returns a memory that suffices if a store has no room for
+/// them; then there is no new image.
+fn copy_beside(
+    config: &Config,
+    (folder, source): (&Folder, &Source<'_>),
+    old: &[Partition],
+) -> Result<Option<usize>, CreateError> {
+    let failed = |error: io::Error| {
+        CreateError::new(format!("cannot resize the image in {source}: {error}. It is as it was"))
+    };
+    let layout = Layout::of(config)?;
+    let progress = Resizing { from_bytes: used_bytes(old), to_bytes: config.memory_bytes, percent: 0 };
+    check_space(folder, source, progress)?;
+    let beside = Source::directory(&folder.path().join(BEING_MADE))?;
+    let made = create(config, &beside, ImageState::Created, None)?;
+    let mut copy = Copy::new(old, &made.partitions, progress, config.on_resize);
+    copy.run();
+    if config.semantics == Semantics::Store && copy.left_out > 0 {
+        beside.remove(layout.partitions);
+        folder.remove_directory(BEING_MADE).map_err(failed)?;
+        let units = old.iter().map(|partition| partition.get(Field::UnitsLive)).sum();
+        let index_units = old.iter().map(Partition::index_units).sum();
+        let of = &made.partitions[0].layout;
+        return Ok(Some(least_bytes(units, index_units, of, layout.partitions)));
+    }
+    close(&made.partitions).map_err(failed)?;
+    Ok(None)
 }
 
 fn used_bytes(partitions: &[Partition]) -> usize {
@@ -184,23 +206,26 @@ pub(super) fn try_out(config: &Config, source: &Source<'_>, of: &Layout) -> Resu
     };
     let layout = Layout::of(config)?;
     let (from_bytes, to_bytes) = (of.partitions * of.partition_bytes, config.memory_bytes);
-    let progress = Resizing { from_bytes, to_bytes, percent: 0 };
-    check_space(folder, source, progress)?;
-    if config.semantics == Semantics::Cache {
-        return Ok(()); // it keeps its newest items
+    let mut progress = Resizing { from_bytes, to_bytes, percent: 0 };
+    if config.semantics == Semantics::Store {
+        let (mut units, mut index_units) = (0, 0);
+        for number in 0..of.partitions {
+            let file = folder.existing(file_name(number)).and_then(|file| header_of_file(&file));
+            let header = file.map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
+            let word = |field: Field| header[field as usize];
+            units += word(Field::UnitsLive);
+            let data_end = word(Field::DataEnd) + word(Field::MainGap);
+            index_units += word(Field::RegionWords).saturating_sub(data_end);
+        }
+        let new = layout.partition(config, Secret::KNOWN, 0);
+        let least = least_bytes(units, index_units, &new, layout.partitions);
+        if config.memory_bytes_max() < least {
+            return Err(no_room(source, progress, least));
+        }
+        progress.to_bytes = to_bytes.max(least);
     }
-    let (mut units, mut index_units) = (0, 0);
-    for number in 0..of.partitions {
-        let file = folder.existing(file_name(number)).and_then(|file| header_of_file(&file));
-        let header = file.map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
-        let word = |field: Field| header[field as usize];
-        units += word(Field::UnitsLive);
-        let data_end = word(Field::DataEnd) + word(Field::MainGap);
-        index_units += word(Field::RegionWords).saturating_sub(data_end);
-    }
-    let least =
-        least_bytes(units, index_units, &layout.partition(config, Secret::KNOWN, 0), layout.partitions);
-    if to_bytes < least { Err(no_room(source, progress, least)) } else { Ok(()) }
+    // A cache keeps its newest items.
+    check_space(folder, source, progress)
 }
 
 /// A copy of all items into new partitions.

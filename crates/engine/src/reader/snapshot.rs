@@ -48,6 +48,11 @@ impl Cache {
             image: Some(directory.to_owned()),
             maps: None,
             nodes: None,
+            // What is there has room, whatever the limit was at the start.
+            memory_bytes: self
+                .memory_limit_bytes()
+                .max(self.memory_used_bytes())
+                .min(self.memory_bytes_max()),
             ..self.config().clone()
         };
         let refused = |error: crate::CreateError| {

@@ -189,6 +189,7 @@ pub(super) fn print(
     } else if let Some(reason) = server.numa.reason().filter(|_| server.numa.nodes() > 1) {
         start!(INFO, about = "", "because {reason}");
     }
+    warnings::of_memory(server);
     warnings::of_listeners(server);
     local::warn(&server.settings);
     fabric::warn(&server.settings);
@@ -277,7 +278,7 @@ fn memory(server: &Server) -> String {
     };
     format!(
         "{}{most} in {partitions}, on {}; {}{}",
-        size::text(settings.memory_bytes),
+        size::text(server.shared.cache.memory_limit_bytes()),
         server.shared.cache.pages().name(),
         when_full(&server.settings),
         image(server),
