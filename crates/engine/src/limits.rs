@@ -117,6 +117,8 @@ pub const COMPACT_FREE_SHARE: usize = 32;
 pub const BLOCK_UNITS_SLACK_SHARE: u64 = 16;
 /// Units of items that one call evicts or moves for a lower limit.
 pub const FOLLOW_UNITS: i64 = 96 << 10;
+/// Units of items that an insertion evicts or moves so that the index can grow.
+pub const GROWTH_UNITS: i64 = 4 << 10;
 /// Units charged for each of these items: their headers and buckets lie far apart.
 pub const FOLLOW_VISIT_UNITS: i64 = 48;
 /// Bytes of a gap that one call gives back to the system, or takes.

@@ -49,6 +49,10 @@ pub(crate) struct Limit {
     pub(crate) shortens: AtomicU64,
     /// One after the logs have got more space, until their laps go on into it.
     pub(crate) unrolls: AtomicU64,
+    /// One while the index waits for the main log to leave the end of its space.
+    pub(crate) index_waits: AtomicU64,
+    /// Evictions from full buckets before the index began to wait.
+    pub(crate) evicted_bucket: AtomicU64,
 }
 
 impl Limit {
@@ -59,6 +63,8 @@ impl Limit {
             heap_units_max: AtomicU64::new(u64::MAX),
             shortens: AtomicU64::new(0),
             unrolls: AtomicU64::new(0),
+            index_waits: AtomicU64::new(0),
+            evicted_bucket: AtomicU64::new(0),
         }
     }
 

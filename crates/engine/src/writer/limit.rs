@@ -145,7 +145,13 @@ impl Writer<'_> {
     /// Evicts the oldest items of a log until the others can end within `units`, and moves those that lie
     /// behind that. Main is to end at the word `main_end`: as long as it has room, it takes the items of the
     /// small log. Returns whether nothing lies behind.
-    fn shorten_log(&self, which: LogKind, units: u64, main_end: u64, left_units: &mut i64) -> bool {
+    pub(super) fn shorten_log(
+        &self,
+        which: LogKind,
+        units: u64,
+        main_end: u64,
+        left_units: &mut i64,
+    ) -> bool {
         let p = self.partition;
         let log = p.log(which);
         p.limit.unrolls.store(0, Relaxed);

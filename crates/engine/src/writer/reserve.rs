@@ -62,6 +62,9 @@ impl Writer<'_> {
                 _ => self.log_for(units, ghost.is_some()),
             };
             let moves = p.get(Field::Moves);
+            if p.limit.index_waits.load(Relaxed) != 0 {
+                self.make_room_for_index();
+            }
             let place = self.reserve_in_log(which, units)?;
             if ghost.is_some() {
                 p.add(Field::GhostsMet, 1);

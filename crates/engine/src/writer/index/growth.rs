@@ -1,17 +1,17 @@
 //! Growth of the index with its items (linear hashing, Litwin, VLDB 1980): each step splits one
 //! bucket, and takes the new bucket's line from the upper end of the data space.
 
-use micanite_memory::sync::Ordering::Release;
+use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{
-    BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
-    KEY_BYTES_MAX,
+    BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, GROWTH_UNITS,
+    INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
 };
 use crate::log::LogKind;
-use crate::region::{Field, copy_budget};
+use crate::region::{Field, LogField, copy_budget};
 use crate::writer::Writer;
 
 /// Items of a bucket, times 16, above which the index grows whatever its spare buckets are.
@@ -92,7 +92,7 @@ impl Writer<'_> {
             return;
         }
         if !self.lower_data_end(p.data_end(number + 1), compact_units) {
-            return;
+            return self.note_shortage();
         }
         self.prefetch_split(buckets.split_from());
         self.split(buckets);
@@ -117,6 +117,32 @@ impl Writer<'_> {
             p.set(Field::DataEnd, data_end);
         }
         made
+    }
+
+    /// Has the main log make room if buckets were full since the last time: its laps may be long, or come to
+    /// an end no more, because full buckets evict the items before they reach it.
+    fn note_shortage(&self) {
+        let limit = &self.partition.limit;
+        let evicted = self.partition.get(Field::EvictedBucket);
+        if !self.partition.is_store() && evicted != limit.evicted_bucket.load(Relaxed) {
+            limit.evicted_bucket.store(evicted, Relaxed);
+            limit.index_waits.store(1, Relaxed);
+        }
+    }
+
+    /// Lets the main log leave the end of its space, into which the index is to grow, as for a lower limit of
+    /// the memory: it evicts its oldest items, and moves others to its beginning. Each call does a bounded
+    /// part. Items may move, and entries.
+    #[cold]
+    pub fn make_room_for_index(&self) {
+        let p = self.partition;
+        let log = p.log(LogKind::Main);
+        let first = log.get(LogField::First);
+        let units = log.get(LogField::Limit).min(p.data_end(p.buckets() + 1) - first);
+        let mut left_units = GROWTH_UNITS;
+        if self.shorten_log(LogKind::Main, units, first + units, &mut left_units) {
+            p.limit.index_waits.store(0, Relaxed);
+        }
     }
 
     /// Prefetches what the splits after the one of `from` will need: main buckets first, the spare bucket
