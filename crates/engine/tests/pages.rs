@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use micanite_engine::*;
 use micanite_memory::numa::Policy;
@@ -40,6 +40,12 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Keeps other tests of this process from taking memory, until the result is dropped.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns what is resident of this process.
@@ -156,6 +162,7 @@ impl Run {
 }
 
 fn history(semantics: Semantics, image: bool) {
+    let _alone = alone();
     for seed in 1..4 {
         let directory = Directory::new(&format!("history-{semantics:?}-{image}-{seed}"));
         let directory = image.then_some(&directory);
@@ -212,6 +219,7 @@ fn a_store_in_files_takes_no_more_than_its_limit_and_what_is_printed() {
 /// Huge pages were put under an empty cache, from its beginning to the end of what the greatest limit uses.
 #[test]
 fn an_empty_cache_with_a_high_greatest_limit_takes_little() {
+    let _alone = alone();
     let directory = Directory::new("empty");
     let config = Config { memory_bytes_max: Some(2048 * MIB), ..config(Semantics::Cache, Some(&directory)) };
     for _ in 0..2 {
@@ -227,6 +235,7 @@ fn an_empty_cache_with_a_high_greatest_limit_takes_little() {
 /// pages that had gone back.
 #[test]
 fn an_index_that_shrinks_beside_a_gap_loses_nothing() {
+    let _alone = alone();
     let directory = Directory::new("shrink");
     let mut run = Run::new(&config(Semantics::Store, Some(&directory)), 1);
     for key in 0..100_000u64 {
