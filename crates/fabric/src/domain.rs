@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use micanite_memory::{ForkMark, Region};
@@ -34,6 +35,8 @@ const NO_DATA: i32 = nix::errno::Errno::ENODATA as i32;
 pub(crate) struct Domain {
     fabric: NonNull<ShimFabric>,
     process: ForkMark,
+    /// Its thread stands within a call: no other one may call the provider.
+    is_given_up: AtomicBool,
     /// Memory that peers could read. It lives until no endpoint can send from it.
     retired: Mutex<Vec<Arc<Region>>>,
 }
@@ -143,7 +146,7 @@ impl Domain {
             return Err(unavailable(format!("cannot {step}: {why}")));
         };
         Ok(Opened {
-            domain: Self { fabric, process, retired: Mutex::new(Vec::new()) },
+            domain: Self { fabric, process, is_given_up: AtomicBool::new(false), retired: Mutex::default() },
             descriptor: (facts.descriptor >= 0).then_some(facts.descriptor),
             name: facts.name[..(facts.name_bytes as usize).min(NAME_BYTES_MAX)].to_vec(),
             server: (!listens).then_some(facts.server),
@@ -196,9 +199,15 @@ impl Domain {
         }
     }
 
+    /// Lets no further registration end.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
     /// Ends a registration of this domain; returns false if libfabric keeps it.
     pub(crate) fn unregister(&self, registration: &Registration) -> bool {
         self.process.is_of_this_process()
+            && !self.is_given_up.load(Ordering::Relaxed)
             // SAFETY: registrations are ended once, by the drop of what has them, before the domain is
             // closed.
             && unsafe { micanite_fabric_unregister(registration.memory.as_ptr()) == 0 }
@@ -261,6 +270,10 @@ impl Domain {
         }
         let (fabric, memory) = (self.fabric.as_ptr(), place.registration.memory.as_ptr());
         let (start, bytes) = (place.start.cast(), place.bytes);
+        #[cfg(feature = "testing")]
+        if let Action::SendTagged { .. } = action {
+            crate::given_up::stand_if_told();
+        }
         let result = match action {
             // SAFETY: as the caller says.
             Action::Receive => unsafe { micanite_fabric_receive(fabric, slot, memory, start, bytes) },
@@ -326,7 +339,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        if self.process.is_of_this_process() {
+        if self.process.is_of_this_process() && !self.is_given_up.load(Ordering::Relaxed) {
             // SAFETY: the endpoint is shut, because it has a reference to self until then, and all
             // registrations have ended for the same reason.
             unsafe { micanite_fabric_close(self.fabric.as_ptr()) };

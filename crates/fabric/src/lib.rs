@@ -16,6 +16,10 @@
 //! can no longer be read by its key, but its memory lives until the endpoint is closed: a provider's thread
 //! may still be sending from it.
 //!
+//! **Calls that do not return.** A provider may wait for ever for a peer that was killed. Nobody can
+//! interrupt it. So a thread that serves nothing else has the endpoint, and another one gives it up
+//! ([`GiveUp`]).
+//!
 //! Without the feature, [`Endpoint`]s cannot be opened, and the error says what is missing.
 
 #![expect(unsafe_code, reason = "libfabric is in C, and reads and writes registered memory by itself")]
@@ -29,6 +33,7 @@ mod domain;
 mod address;
 mod endpoint;
 mod error;
+mod given_up;
 pub mod limits;
 mod memory;
 mod peers;
@@ -46,6 +51,7 @@ pub use address::FabricAddress;
 pub use domain::version;
 pub use endpoint::Endpoint;
 pub use error::Error;
+pub use given_up::{GiveUp, end_beside_given_up};
 pub use memory::{Area, Buffer, RemoteArea};
 pub use peers::Peer;
 pub use provider::{Addressing, PROVIDERS, Progress, Provider};
