@@ -193,7 +193,13 @@ pub const FABRIC_STRANGERS_MAX: usize = 1024;
 pub const FABRIC_GIVE_UP_MS: u64 = 10_000;
 /// Hellos that a worker answers at a time.
 pub const FABRIC_HELLOS: usize = 16;
-/// A worker without a wake-up from its fabric looks all the time for so long after a message.
+/// A call of the provider that lasts for so long never returns.
+pub const FABRIC_STANDS_MS: u64 = 5000;
+/// The longest time between two looks at calls that counts: workers look every 0.1 s at least.
+pub const FABRIC_LOOK_MS_MAX: u64 = 200;
+/// At the end, an endpoint is closed within this time.
+pub const FABRIC_END_MS: u64 = 2000;
+/// An endpoint's thread that its provider does not wake looks all the time for so long after a message.
 pub const FABRIC_BUSY_MS: u64 = 10;
 /// Then it naps for [`FABRIC_NAP_NS`], until so long after the message.
 pub const FABRIC_ACTIVE_MS: u64 = 1000;

@@ -13,6 +13,7 @@ use crate::configuration::{FabricCache, Settings};
 use crate::limits::{FABRIC_LEASE_NS, FABRIC_OPEN_TIMEOUT_MS};
 use crate::native::fabric::{FabricArea, FabricPort, FabricShared};
 use crate::telemetry::log::start;
+use crate::worker::spins;
 
 /// Pause between two attempts to open an endpoint.
 const RETRY: Duration = Duration::from_millis(50);
@@ -70,7 +71,7 @@ pub(super) fn open(
     };
     let deadline = Instant::now() + Duration::from_millis(FABRIC_OPEN_TIMEOUT_MS);
     let open = |worker| loop {
-        match FabricPort::open(worker, fabric, shared) {
+        match FabricPort::open(worker, fabric, shared, spins(settings.threads)) {
             Ok(port) => return Ok(port),
             Err(_) if is_restart && Instant::now() < deadline => std::thread::sleep(RETRY),
             Err(error) => {

@@ -79,16 +79,17 @@ impl From<UsageError> for Failure {
 pub fn serve(arguments: Arguments) -> ExitCode {
     log::begin();
     let code = match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(Failure { code, text }) => {
             // Without a thread this waits for the reader of standard error.
             let _ = log::begin_thread();
             start!(ERROR, "{text}");
-            ExitCode::from(code)
+            code
         }
     };
     log::finish();
-    code
+    micanite_fabric::end_beside_given_up(code);
+    ExitCode::from(code)
 }
 
 /// Chooses the CPUs of the workers. Flow rules of a NIC bring datagrams of the native protocol to theirs.

@@ -1,65 +1,45 @@
-//! The fabric in a worker's loop: rounds while messages come, then short naps, or sleep where the provider
-//! wakes the worker.
+//! The fabric in a worker's loop: rounds while something happens, then sleep. The endpoint's thread wakes the
+//! worker.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use micanite_control::cores;
 use micanite_net::{Idle, IdleRounds, Step, Streams};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::upkeep::begin_second;
-use super::{FABRIC, NAP, Worker};
+use super::{FABRIC, Worker};
 use crate::limits::{
-    DATAGRAMS_PER_POLL, FABRIC_ACTIVE_MS, FABRIC_BUSY_MS, FABRIC_COPY_BACK_TIMEOUT, FABRIC_NAP_MS,
-    FABRIC_NAP_MS_MAX, FABRIC_NAP_NS, MAINTAIN_INTERVAL_MS, ROUNDS_PER_POLL, WAIT_MS_MAX,
+    DATAGRAMS_PER_POLL, FABRIC_COPY_BACK_TIMEOUT, FABRIC_STANDS_MS, MAINTAIN_INTERVAL_MS, ROUNDS_PER_POLL,
+    WAIT_MS_MAX,
 };
 use crate::native::fabric::FabricPort;
 use crate::session::Context;
 use crate::shared::clock::seconds;
 use crate::telemetry::latency::Transport;
+use crate::telemetry::log::error;
 
 /// A worker's port, and its steps to sleep.
 #[derive(Debug)]
 pub(super) struct FabricTurn {
     port: FabricPort,
     idle: Idle,
-    /// Ends naps that are shorter than the steps of a wait for events.
-    timer: TimerFd,
-    /// Time of the last message.
-    active_ms: u64,
 }
 
-/// How long a worker may sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// Not at all.
-    None,
-    /// For a part of a millisecond.
-    Nap,
-    /// For so many milliseconds.
-    Milliseconds(u16),
+/// Returns whether there are CPUs enough for workers and the threads of their endpoints to look at full speed
+/// for a moment.
+pub fn spins(workers: usize) -> bool {
+    2 * workers <= cores::allowed().len()
 }
 
 impl FabricTurn {
-    fn rest(&mut self, now_ms: u64) -> Rest {
-        let quiet_ms = now_ms.saturating_sub(self.active_ms);
-        let has_clients = self.port.has_clients();
-        let waits = self.port.has_unfinished() || self.port.has_requests();
-        if self.port.descriptor().is_some() && !waits && self.port.may_sleep() {
+    /// Returns how long the worker may sleep.
+    fn rest_ms(&mut self) -> u16 {
+        match self.port.falls_asleep() {
+            false => 0,
             // Pushes and silent clients are looked after in between.
-            return Rest::Milliseconds(if has_clients { MAINTAIN_INTERVAL_MS as u16 } else { WAIT_MS_MAX });
-        }
-        match quiet_ms {
-            _ if self.port.has_requests() => Rest::None,
-            ..FABRIC_BUSY_MS => {
-                std::thread::yield_now();
-                Rest::None
-            }
-            ..FABRIC_ACTIVE_MS if has_clients => Rest::Nap,
-            _ if has_clients => Rest::Milliseconds(FABRIC_NAP_MS),
-            _ => Rest::Milliseconds(FABRIC_NAP_MS_MAX),
+            true if self.port.has_clients() => MAINTAIN_INTERVAL_MS as u16,
+            true => WAIT_MS_MAX,
         }
     }
 }
@@ -73,32 +53,27 @@ impl<P: Streams> Worker<P> {
         let Some(port) = port else {
             return Ok(self);
         };
-        if let Some(descriptor) = port.descriptor() {
-            self.streams.watch(descriptor, FABRIC)?;
-        }
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-        self.streams.watch(std::os::fd::AsFd::as_fd(&timer), NAP)?;
-        let rounds = match self.server.settings.threads <= cores::allowed().len() {
+        self.streams.watch(port.descriptor(), FABRIC)?;
+        let rounds = match spins(self.server.settings.threads) {
             true => IdleRounds::default(),
             false => IdleRounds { spin: 0, r#yield: 0 },
         };
-        self.fabric = Some(FabricTurn { port, idle: Idle::new(rounds), timer, active_ms: 0 });
+        self.fabric = Some(FabricTurn { port, idle: Idle::new(rounds) });
         Ok(self)
     }
 
-    /// Takes some rounds. Returns how long the worker may sleep.
+    /// Takes some rounds. Returns for how many milliseconds the worker may sleep.
     #[inline]
-    pub(super) fn serve_fabric(&mut self) -> Rest {
+    pub(super) fn serve_fabric(&mut self) -> u16 {
         match self.fabric {
             Some(_) => self.take_messages(),
-            None => Rest::Milliseconds(WAIT_MS_MAX),
+            None => WAIT_MS_MAX,
         }
     }
 
-    fn take_messages(&mut self) -> Rest {
+    fn take_messages(&mut self) -> u16 {
         let Some(turn) = &mut self.fabric else {
-            return Rest::Milliseconds(WAIT_MS_MAX);
+            return WAIT_MS_MAX;
         };
         self.server.shared.watch.set_serving(self.number, -1);
         let executed = || {
@@ -121,7 +96,6 @@ impl<P: Streams> Worker<P> {
             if count > 0 {
                 latency.record(Transport::Fabric, began, counters);
                 turn.idle.busy();
-                turn.active_ms = now_ms;
                 let moved_bytes = self.engine.moved_total_bytes() - moved_before_bytes;
                 let is_over = executed() - executed_before >= DATAGRAMS_PER_POLL as u64;
                 if is_over || moved_bytes >= self.engine.cache().turn_moved_bytes() as u64 {
@@ -132,16 +106,37 @@ impl<P: Streams> Worker<P> {
             match turn.idle.step() {
                 Step::Spin => std::hint::spin_loop(),
                 Step::Yield => std::thread::yield_now(),
-                Step::Block => return turn.rest(now_ms),
+                Step::Block => return turn.rest_ms(),
             }
         }
-        Rest::None
+        0
     }
 
-    /// Does the regular work of the port.
+    /// Does the regular work of the port. Gives its endpoint up if a call of the provider stands: the worker
+    /// goes on with everything else.
     pub(super) fn maintain_fabric(&mut self, now_ms: u64) {
-        if let (Some(turn), Some(shared)) = (&mut self.fabric, &self.server.shared.fabric) {
-            turn.port.maintain(shared, now_ms);
+        let (Some(turn), Some(shared)) = (&mut self.fabric, &self.server.shared.fabric) else {
+            return;
+        };
+        turn.port.maintain(shared, now_ms);
+        if turn.port.stands(now_ms)
+            && let Some(turn) = self.fabric.take()
+        {
+            let clients = turn.port.abandon(shared);
+            error!(
+                worker = self.number,
+                clients,
+                "the fabric's provider has not returned from a call for {} s: this worker's endpoint is \
+                 given up, with its clients; `micanite ctl restart` opens it again",
+                FABRIC_STANDS_MS / 1000
+            );
+        }
+    }
+
+    /// Notes that the endpoint's thread has woken this worker.
+    pub(super) fn fabric_has_woken(&self) {
+        if let Some(turn) = &self.fabric {
+            turn.port.clear();
         }
     }
 
@@ -162,29 +157,5 @@ impl<P: Streams> Worker<P> {
             self.server.worker_has_settled();
         }
         true
-    }
-
-    /// Sets the timer that ends a nap. Returns the longest wait for events.
-    pub(super) fn begin_nap(&mut self, rest: Rest, most_ms: u16) -> u16 {
-        match (rest, &self.fabric) {
-            (Rest::None, _) => 0,
-            (Rest::Milliseconds(at_most_ms), _) => at_most_ms.min(most_ms),
-            (Rest::Nap, None) => most_ms,
-            (Rest::Nap, Some(turn)) => {
-                let nap = Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(FABRIC_NAP_NS)));
-                match turn.timer.set(nap, TimerSetTimeFlags::empty()) {
-                    Ok(()) => most_ms,
-                    Err(_) => FABRIC_NAP_MS,
-                }
-            }
-        }
-    }
-
-    /// Notes that a nap has ended.
-    pub(super) fn end_nap(&mut self) {
-        if let Some(turn) = &self.fabric {
-            // Nothing is left to be read if the timer was set again.
-            let _ = turn.timer.unset();
-        }
     }
 }

@@ -36,7 +36,8 @@ use crate::telemetry::costs::RoundKind;
 use crate::telemetry::latency::{Began, Transport};
 use crate::telemetry::stats::{ConnectionState, Counters};
 use crate::udp::UdpPort;
-use fabric::{FabricTurn, Rest};
+use fabric::FabricTurn;
+pub use fabric::spins;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
 use queues::{Kind, Queues};
@@ -52,10 +53,8 @@ const WAKER: u64 = u64::MAX;
 const NATIVE: u64 = u64::MAX - 1;
 /// Token of memcached's UDP sockets.
 const UDP: u64 = u64::MAX - 2;
-/// Token of the fabric's descriptor.
+/// Token of what wakes this worker for its fabric.
 const FABRIC: u64 = u64::MAX - 3;
-/// Token of the timer that ends naps.
-const NAP: u64 = u64::MAX - 4;
 
 /// A worker.
 #[derive(Debug)]
@@ -180,12 +179,12 @@ impl<P: Streams> Worker<P> {
                 return;
             }
             let more = self.serve_native().unwrap_or(false);
-            let rest = self.serve_fabric();
-            if self.wait(more || copies, rest).is_err() {
+            let rest_ms = self.serve_fabric();
+            if self.wait(more || copies, rest_ms).is_err() {
                 self.engine.serve();
                 std::thread::yield_now();
             }
-            self.end_nap();
+            self.fabric_has_woken();
             self.server.shared.wakers[self.number].take();
         }
     }
@@ -193,8 +192,8 @@ impl<P: Streams> Worker<P> {
     /// Waits for events, as long as the fabric allows. Other workers know meanwhile that they have to wake
     /// this one.
     #[inline]
-    fn wait(&mut self, busy: bool, rest: Rest) -> io::Result<usize> {
-        let busy = busy || rest == Rest::None;
+    fn wait(&mut self, busy: bool, rest_ms: u16) -> io::Result<usize> {
+        let busy = busy || rest_ms == 0;
         if self.is_one_of_several && (busy || self.lingering > 0) {
             // Turns without requests to the engine must not keep other workers waiting.
             self.engine.serve();
@@ -203,15 +202,14 @@ impl<P: Streams> Worker<P> {
             return self.streams.wait(0);
         }
         if !self.is_one_of_several {
-            let wait_ms = self.begin_nap(rest, self.wait_ms_max());
-            return self.streams.wait(wait_ms);
+            return self.streams.wait(rest_ms.min(self.wait_ms_max()));
         }
         if self.lingering > 0 {
             self.lingering -= 1;
             return self.streams.wait(0);
         }
         let wait_ms = match self.fall_asleep() {
-            true => self.begin_nap(rest, self.wait_ms_max()),
+            true => rest_ms.min(self.wait_ms_max()),
             false => 0,
         };
         let count = self.streams.wait(wait_ms);
@@ -253,9 +251,9 @@ impl<P: Streams> Worker<P> {
         let costs = &self.server.shared.costs;
         let timed = costs.begin(self.number, RoundKind::Other, || self.clock.now_ms());
         let queued = self.has_queued();
-        let rest = self.serve_fabric();
+        let rest_ms = self.serve_fabric();
         let busy = self.serve_udp()? || queued || self.has_posts || more;
-        let count = self.wait(busy, rest)?;
+        let count = self.wait(busy, rest_ms)?;
         let now_ms = self.clock.now_ms();
         begin_second(&mut self.engine, &self.server, now_ms);
         let latency = &self.server.shared.latency[self.number];
@@ -268,9 +266,8 @@ impl<P: Streams> Worker<P> {
             } else if event.token == UDP {
                 self.udp_is_busy();
             } else if event.token == FABRIC {
-                // The next round looks. Most events are the provider's own, and bring no message.
-            } else if event.token == NAP {
-                self.end_nap();
+                // The next round looks.
+                self.fabric_has_woken();
             } else if event.token == WAKER {
                 self.server.shared.wakers[self.number].take();
                 self.has_posts = true;

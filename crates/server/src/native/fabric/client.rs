@@ -72,8 +72,6 @@ pub struct Client {
     pub history_bytes: usize,
     /// Entries of its own sets, for the next push.
     pub ring: VecDeque<ChunkEntry>,
-    /// It is in the queue of unfinished work.
-    pub is_queued: bool,
 }
 
 impl Client {
@@ -93,7 +91,6 @@ impl Client {
             history: None,
             history_bytes: 0,
             ring: VecDeque::new(),
-            is_queued: false,
         }
     }
 

@@ -57,4 +57,6 @@ fabric_counters! {
     histories,
     /// Items in them.
     accesses,
+    /// Endpoints that were given up, because a call of the provider stands.
+    endpoints_given_up,
 }

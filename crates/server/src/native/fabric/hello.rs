@@ -4,12 +4,14 @@
 //! asked for.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
-use micanite_fabric::{Buffer, Error, Peer, Unposted};
+use micanite_fabric::{Buffer, Error, Peer};
 use micanite_wire::native::{Header, HeaderError, Hello, HelloReply, Kind, Status};
 
 use super::buffers::Grant;
-use super::client::{Buffers, Client, LIST_BYTES, Outgoing, RING_ENTRIES_MAX, State};
+use super::client::{Buffers, Client, Outgoing, RING_ENTRIES_MAX, State};
+use super::endpoint::Lot;
 use super::port::{FabricPort, second};
 use super::shared::FabricShared;
 use super::token::{Part, Token};
@@ -22,11 +24,31 @@ use crate::telemetry::log::limited;
 const SESSION_ZEROS: u64 = 3;
 const NS_PER_MS: u64 = 1_000_000;
 
+/// A hello, or a message that ought to be one.
+#[derive(Debug)]
+pub(super) struct Greeted {
+    pub peer: Peer,
+    /// The address with which it has greeted.
+    pub ip: Option<IpAddr>,
+    pub buffer: Buffer,
+    pub bytes: usize,
+}
+
 /// Answer to a client that is not let in.
 enum Refusal {
     Status(Status),
     /// Nothing.
     Silent,
+    /// Memory is being registered for it.
+    Later,
+}
+
+/// Result of looking for a client's buffers.
+enum Found {
+    Buffers(Buffers),
+    /// They are being registered.
+    Later,
+    Nothing,
 }
 
 impl From<Status> for Refusal {
@@ -36,53 +58,88 @@ impl From<Status> for Refusal {
 }
 
 impl FabricPort {
-    /// Answers a hello, in the buffer that it came in.
+    /// Takes a hello.
     pub(super) fn hello(
         &mut self,
-        (peer, mut buffer, bytes): (Peer, Buffer, usize),
+        greeted: Greeted,
         context: &Context<'_>,
         shared: &FabricShared,
         now_ms: u64,
     ) {
-        let header = match Header::read(&buffer[..bytes]) {
-            Ok(header) if header.kind == Kind::Hello => Ok(header),
-            Err(HeaderError::Refused { status, header }) => Err((status, header)),
-            _ => return self.spare.push(buffer),
+        let is_one = match Header::read(&greeted.buffer[..greeted.bytes]) {
+            Ok(header) => header.kind == Kind::Hello,
+            Err(HeaderError::Refused { .. }) => true,
+            Err(_) => false,
         };
+        if !is_one || self.waiting.iter().any(|other| other.peer == greeted.peer) {
+            return self.spare.push(greeted.buffer);
+        }
         self.counters(shared).messages_received.add(1);
-        let (answer, header) = match header {
-            Ok(header) => (self.welcome((peer, &buffer[..bytes]), context, shared, now_ms), header),
-            Err((status, header)) => (Err(Refusal::Status(status)), header),
+        self.answer(greeted, context, shared, now_ms);
+    }
+
+    /// Goes on with a hello, for whose client memory was registered.
+    pub(super) fn go_on_with_hello(
+        &mut self,
+        registered: Result<Buffers, Error>,
+        context: &Context<'_>,
+        shared: &FabricShared,
+        now_ms: u64,
+    ) {
+        self.fresh = Some(registered);
+        if let Some(greeted) = self.waiting.pop_front() {
+            self.answer(greeted, context, shared, now_ms);
+        }
+        match self.fresh.take() {
+            Some(Ok(buffers)) => self.buffers.freeze(buffers, now_ms),
+            Some(Err(_)) => self.buffers.lose(&shared.buffers),
+            None => {}
+        }
+    }
+
+    /// Answers a hello, in the buffer that it came in.
+    fn answer(&mut self, greeted: Greeted, context: &Context<'_>, shared: &FabricShared, now_ms: u64) {
+        let (answer, header) = match Header::read(&greeted.buffer[..greeted.bytes]) {
+            Ok(header) => (self.welcome(&greeted, context, shared, now_ms), header),
+            Err(HeaderError::Refused { status, header }) => (Err(Refusal::Status(status)), header),
+            Err(_) => return self.spare.push(greeted.buffer),
         };
+        if let Err(Refusal::Later) = answer {
+            return self.waiting.push_back(greeted);
+        }
+        let Greeted { peer, mut buffer, bytes, .. } = greeted;
         // A password is not left in the memory, nor sent back.
         buffer[..bytes].fill(0);
         // A stranger that does not read has one buffer at most.
-        if self.answering.has(peer) || self.answers.iter().any(|(other, ..)| *other == peer) {
+        if self.answering.has(peer) {
             return self.spare.push(buffer);
         }
         let header = header.reply(Kind::HelloReply);
         let length = match answer {
             Ok(reply) => reply.write(&header, &mut buffer),
-            Err(Refusal::Silent) => return self.spare.push(buffer),
+            Err(Refusal::Silent | Refusal::Later) => return self.spare.push(buffer),
             Err(Refusal::Status(status)) => {
                 Header { status, ..header }.write(&mut buffer);
                 Header::BYTES
             }
         };
-        self.answers.push_back((peer, buffer, length));
-        self.send_answers(shared, now_ms);
+        let number = self.answering.next_number();
+        let token = Token { generation: number, ..Token::of(Part::HelloReply) }.encode();
+        self.answering.begin(number, peer, now_ms);
+        self.counters(shared).messages_sent.add(1);
+        self.link.send(peer, buffer, length, token);
     }
 
     /// Lets a client in, or says why not.
     fn welcome(
         &mut self,
-        (peer, message): (Peer, &[u8]),
+        greeted: &Greeted,
         context: &Context<'_>,
         shared: &FabricShared,
         now_ms: u64,
     ) -> Result<HelloReply, Refusal> {
-        let counters = self.counters(shared);
-        let hello = Hello::read(message).ok_or(Status::BadRequest)?;
+        let (counters, peer) = (self.counters(shared), greeted.peer);
+        let hello = Hello::read(&greeted.buffer[..greeted.bytes]).ok_or(Status::BadRequest)?;
         if hello.message_bytes_max == 0 {
             self.goodbye(peer, hello.nonce, shared, now_ms);
             return Err(Refusal::Silent);
@@ -91,9 +148,8 @@ impl FabricPort {
             return Err(Status::BadRequest.into());
         }
         if let Some(auth) = &context.server.auth {
-            let source = self.endpoint.ip_of(peer);
             let is_right = !hello.user.is_empty()
-                && auth.check(hello.user, hello.password, source, context.now_s) == Verdict::Welcome;
+                && auth.check(hello.user, hello.password, greeted.ip, context.now_s) == Verdict::Welcome;
             if !is_right {
                 counters.hellos_unproven.add(1);
                 return Err(Status::Unproven.into());
@@ -119,14 +175,17 @@ impl FabricPort {
                     self.go(place, shared);
                     self.settle(place, shared);
                 }
-                if let Err(status) = self.admit(peer, &hello, &reply, shared, now_ms) {
+                if let Err(refusal) = self.admit(peer, &hello, &reply, shared, now_ms) {
+                    if let Refusal::Later = refusal {
+                        return Err(refusal);
+                    }
                     // The client's place comes back in a moment, and the client says hello again.
                     if self.is_going(|client| client.nonce == hello.nonce) {
                         return Err(Refusal::Silent);
                     }
                     self.counters(shared).hellos_without_buffer.add(1);
                     self.displace(shared, now_ms);
-                    return Err(status.into());
+                    return Err(refusal);
                 }
             }
         }
@@ -207,14 +266,18 @@ impl FabricPort {
         reply: &HelloReply,
         shared: &FabricShared,
         now_ms: u64,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Refusal> {
         let counters = self.counters(shared);
-        let Some(place) = self.free.pop() else {
-            return Err(Status::SlowDown);
+        if self.free.is_empty() {
+            return Err(Status::SlowDown.into());
+        }
+        let Buffers { request, reply: replies, push, history } = match self.find_buffers(shared) {
+            Found::Buffers(buffers) => buffers,
+            Found::Later => return Err(Refusal::Later),
+            Found::Nothing => return Err(Status::SlowDown.into()),
         };
-        let Some(Buffers { request, reply: replies, push, history }) = self.find_buffers(shared) else {
-            self.free.push(place);
-            return Err(Status::SlowDown);
+        let Some(place) = self.free.pop() else {
+            return Err(Status::SlowDown.into());
         };
         let client = &mut self.clients[place as usize];
         client.state = State::Live;
@@ -237,61 +300,37 @@ impl FabricPort {
         Ok(())
     }
 
-    /// Finds the buffer of a client that went, or registers one.
-    fn find_buffers(&mut self, shared: &FabricShared) -> Option<Buffers> {
+    /// Finds the buffer that was registered for a client, or that of a client that went, or has one
+    /// registered.
+    fn find_buffers(&mut self, shared: &FabricShared) -> Found {
         let counters = self.counters(shared);
+        match self.fresh.take() {
+            Some(Ok(buffers)) => {
+                counters.registrations_made.add(1);
+                return Found::Buffers(buffers);
+            }
+            Some(Err(error)) => {
+                self.buffers.lose(&shared.buffers);
+                limited!(
+                    WARN,
+                    "a client of the fabric gets no buffer",
+                    worker = self.worker,
+                    error = %error
+                );
+                return Found::Nothing;
+            }
+            None => {}
+        }
         match self.buffers.take(&shared.buffers) {
             Grant::Reused(buffers) => {
                 counters.registrations_saved.add(1);
-                Some(buffers)
+                Found::Buffers(buffers)
             }
-            Grant::Register => match self.register() {
-                Ok(buffers) => {
-                    counters.registrations_made.add(1);
-                    Some(buffers)
-                }
-                Err(error) => {
-                    self.buffers.lose(&shared.buffers);
-                    limited!(
-                        WARN,
-                        "a client of the fabric gets no buffer",
-                        worker = self.worker,
-                        error = %error
-                    );
-                    None
-                }
-            },
-            Grant::Full => None,
-        }
-    }
-
-    fn register(&self) -> Result<Buffers, Error> {
-        Ok(Buffers {
-            request: self.endpoint.buffer(self.message_bytes)?,
-            reply: self.endpoint.buffer(self.message_bytes)?,
-            push: self.endpoint.buffer(LIST_BYTES)?,
-            history: self.endpoint.buffer(LIST_BYTES)?,
-        })
-    }
-
-    /// Sends answers to hellos. Those to busy peers are tried again.
-    pub(super) fn send_answers(&mut self, shared: &FabricShared, now_ms: u64) {
-        for _ in 0..self.answers.len() {
-            let Some((peer, buffer, bytes)) = self.answers.pop_front() else {
-                return;
-            };
-            let number = self.answering.next_number();
-            let token = Token { generation: number, ..Token::of(Part::HelloReply) }.encode();
-            match self.endpoint.send(peer, buffer, bytes, token) {
-                Ok(()) => {
-                    self.answering.begin(number, peer, now_ms);
-                    self.counters(shared).messages_sent.add(1);
-                }
-                Err(Unposted { buffer, error: Error::Busy }) => {
-                    self.answers.push_back((peer, buffer, bytes));
-                }
-                Err(Unposted { buffer, .. }) => self.spare.push(buffer),
+            Grant::Register => {
+                self.link.register(Lot::Client { message_bytes: self.message_bytes });
+                Found::Later
             }
+            Grant::Full => Found::Nothing,
         }
     }
 }

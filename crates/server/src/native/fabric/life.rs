@@ -1,85 +1,50 @@
 //! The life of a client at a worker: transfers that are due, its end, and what is done every 10 ms.
 
-use micanite_fabric::{Buffer, Error, Peer, Unposted};
+use micanite_fabric::Peer;
 use micanite_wire::native::{Header, Kind, PushWriter};
 
 use super::client::{Buffers, State};
+use super::endpoint::Lot;
 use super::port::FabricPort;
 use super::shared::FabricShared;
 use super::token::{Part, Token};
-use crate::limits::{FABRIC_GIVE_UP_MS, FABRIC_HELLO_BYTES, FABRIC_STRANGERS_MAX};
+use crate::limits::{FABRIC_GIVE_UP_MS, FABRIC_STRANGERS_MAX};
 
 /// Bits of a tag beside the session's.
 const PUSH_TAG: u64 = 1;
 const HISTORY_TAG: u64 = 2;
 
 impl FabricPort {
-    /// Starts all transfers of a client that are due. What cannot be started yet is tried again.
+    /// Starts all transfers of a client that are due.
     pub(super) fn settle(&mut self, place: u32, shared: &FabricShared) {
         let number = place as usize;
-        match self.clients[number].state {
-            State::Free => return,
-            State::Going => return self.freeze(place, shared),
-            State::Live => {}
-        }
-        if let Err(error) = self.start(place, shared) {
-            if error != Error::Busy && error != Error::Full {
-                self.counters(shared).transfers_failed.add(1);
-                self.go(place, shared);
-                return self.freeze(place, shared);
-            }
-            if !self.clients[number].is_queued {
-                self.clients[number].is_queued = true;
-                self.unfinished.push_back(place);
-            }
-        }
-    }
-
-    fn start(&mut self, place: u32, shared: &FabricShared) -> Result<(), Error> {
-        let counters = &shared.counters[self.worker];
-        let (endpoint, number) = (&mut self.endpoint, place as usize);
         let client = &mut self.clients[number];
+        let peer = match (client.state, client.peer) {
+            (State::Going, _) => return self.freeze(place, shared),
+            (State::Live, Some(peer)) => peer,
+            (State::Free | State::Live, _) => return,
+        };
         let (session, generation) = (client.session, client.generation);
         let token = |part| Token { part, place, generation }.encode();
         // The receive comes first: the client sends its next request as soon as it has the reply.
         if client.request_bytes == 0
             && let Some(buffer) = self.requests[number].take()
         {
-            let posted = endpoint.receive_tagged(buffer, session, token(Part::Request));
-            put_back(posted, &mut self.requests[number])?;
+            self.link.receive_tagged(buffer, session, token(Part::Request));
         }
         if let Some(buffer) = client.history.take_if(|_| client.history_bytes == 0) {
-            let tag = session | HISTORY_TAG;
-            let posted = endpoint.receive_tagged(buffer, tag, token(Part::History));
-            put_back(posted, &mut client.history)?;
+            self.link.receive_tagged(buffer, session | HISTORY_TAG, token(Part::History));
         }
-        let Some(peer) = client.peer else {
-            return Err(Error::PeerGone);
-        };
         for (out, part, tag) in
             [(&mut client.reply, Part::Reply, session), (&mut client.push, Part::Push, session | PUSH_TAG)]
         {
             if out.bytes > 0
                 && let Some(buffer) = out.buffer.take()
             {
-                let posted = endpoint.send_tagged(peer, buffer, out.bytes, tag, token(part));
-                put_back(posted, &mut out.buffer)?;
-                out.bytes = 0;
-                counters.messages_sent.add(1);
+                self.link.send_tagged(peer, buffer, std::mem::take(&mut out.bytes), tag, token(part));
+                shared.counters[self.worker].messages_sent.add(1);
             }
         }
-        Ok(())
-    }
-
-    /// Tries again to start what could not be started.
-    pub(super) fn retry(&mut self, shared: &FabricShared, now_ms: u64) {
-        for _ in 0..self.unfinished.len() {
-            if let Some(place) = self.unfinished.pop_front() {
-                self.clients[place as usize].is_queued = false;
-                self.settle(place, shared);
-            }
-        }
-        self.send_answers(shared, now_ms);
     }
 
     /// Gives a client up. Its buffer is frozen when it is back.
@@ -99,7 +64,7 @@ impl FabricPort {
             (self.clients[number].history.is_none(), Part::History),
         ] {
             if is_posted {
-                self.endpoint.cancel(Token { part, place, generation }.encode());
+                self.link.cancel(Token { part, place, generation }.encode());
             }
         }
         let counters = self.counters(shared);
@@ -120,7 +85,7 @@ impl FabricPort {
             && let Some(first) = self.strangers.pop_front()
             && self.clients.iter().all(|client| client.peer != Some(first))
         {
-            self.endpoint.forget(first);
+            self.link.forget(first);
         }
         self.strangers.push_back(peer);
     }
@@ -176,25 +141,26 @@ impl FabricPort {
             self.pushed_ms = now_ms;
             self.push(shared);
         }
-        while let Some(buffer) = self.buffers.release(&shared.buffers, now_ms) {
-            drop(buffer);
+        while let Some(buffers) = self.buffers.release(&shared.buffers, now_ms) {
+            let Buffers { request, reply, push, history } = buffers;
+            for buffer in [request, reply, push, history] {
+                self.link.free(buffer);
+            }
         }
         self.counters(shared).buffers_frozen.set(self.buffers.frozen() as u64);
         self.give_up_answers(now_ms);
-        self.post_spare();
+        let failed = self.link.maintain(self.has_clients());
+        self.counters(shared).transfers_failed.add(failed);
     }
 
     /// Gives up answers to hellos that nobody takes: others need their buffers.
     fn give_up_answers(&mut self, now_ms: u64) {
         while let Some(number) = self.answering.take_late(now_ms) {
             let token = Token { generation: number, ..Token::of(Part::HelloReply) };
-            self.hellos_missing += self.endpoint.give_up(token.encode());
+            self.link.give_up(token.encode());
         }
-        while self.hellos_missing > 0
-            && let Ok(buffer) = self.endpoint.buffer(FABRIC_HELLO_BYTES)
-        {
-            self.hellos_missing -= 1;
-            self.spare.push(buffer);
+        for _ in 0..std::mem::take(&mut self.hellos_missing) {
+            self.link.register(Lot::Hello);
         }
     }
 
@@ -203,10 +169,12 @@ impl FabricPort {
     fn give_up(&mut self, place: u32, shared: &FabricShared) {
         let client = &mut self.clients[place as usize];
         let generation = client.generation;
-        self.requests[place as usize] = None;
-        (client.reply.buffer, client.push.buffer, client.history) = (None, None, None);
+        let parts = [&mut self.requests[place as usize], &mut client.reply.buffer, &mut client.push.buffer];
+        for buffer in parts.into_iter().chain([&mut client.history]).filter_map(Option::take) {
+            self.link.free(buffer);
+        }
         for part in [Part::Request, Part::Reply, Part::Push, Part::History] {
-            self.endpoint.give_up(Token { part, place, generation }.encode());
+            self.link.give_up(Token { part, place, generation }.encode());
         }
         self.buffers.lose(&shared.buffers);
         self.leave(place);
@@ -245,12 +213,4 @@ impl FabricPort {
         counters.bytes_of_broadcasts.add(bytes as u64 * all);
         self.settle(place, shared);
     }
-}
-
-/// Keeps the buffer of a transfer that could not be started.
-fn put_back(posted: Result<(), Unposted>, buffer: &mut Option<Buffer>) -> Result<(), Error> {
-    posted.map_err(|Unposted { buffer: back, error }| {
-        *buffer = Some(back);
-        error
-    })
 }

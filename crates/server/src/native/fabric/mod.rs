@@ -3,7 +3,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `port.rs` | a worker's endpoint: messages in, rounds of the engine, messages out |
+//! | `port.rs` | a worker's clients: messages in, rounds of the engine, messages out |
+//! | `endpoint/` | the endpoint, in a thread of its own |
+//! | `events.rs` | transfers that have ended |
 //! | `hello.rs`, `answering.rs` | login, buffers and sessions of clients; answers that are being sent |
 //! | `life.rs` | transfers that are due, the end of a client, pushes |
 //! | `client.rs`, `token.rs` | a client's place; the numbers of its transfers |
@@ -15,6 +17,8 @@ mod answering;
 mod buffers;
 mod client;
 mod counters;
+mod endpoint;
+mod events;
 mod hello;
 mod life;
 mod outbox;

@@ -1,10 +1,10 @@
-//! A worker's endpoint of a fabric.
+//! A worker's port of a fabric.
 //!
 //! ```text
-//!  poll -> hello: login, a buffer, a session                               (hello.rs)
-//!       -> requests: a round of the engine -> replies, from the same memory
-//!       -> history: what the client has read by itself
-//!       -> sent: the buffer is back
+//!  events -> hello: login, a buffer, a session                               (hello.rs)
+//!         -> requests: a round of the engine -> replies, from the same memory
+//!         -> history: what the client has read by itself
+//!         -> sent: the buffer is back
 //!  every 10 ms: pushes, clients that are silent, buffers whose frozen time is over
 //! ```
 
@@ -13,18 +13,18 @@ use std::os::fd::BorrowedFd;
 
 use arrayvec::ArrayVec;
 use micanite_engine::{ChunkEntry, KeyHash};
-use micanite_fabric::{
-    Area, Buffer, Completion, Completions, Endpoint, EndpointOptions, Error, Operation, Peer, Unposted,
-};
+use micanite_fabric::{Area, Buffer, Endpoint, EndpointOptions, Error, Peer};
 use micanite_wire::native::{self, Header, History, Kind};
 
 use super::answering::Answering;
 use super::buffers::BufferArea;
-use super::client::{Arrival, Buffers, Client, ENTRIES_MAX, LIST_BYTES, RING_ENTRIES_MAX, State};
+use super::client::{Arrival, Buffers, Client, ENTRIES_MAX, LIST_BYTES, RING_ENTRIES_MAX};
 use super::counters::FabricCounters;
+use super::endpoint::{Event, Link};
+use super::hello::Greeted;
 use super::outbox::FabricOutbox;
 use super::shared::{FabricShared, identity};
-use super::token::{Part, Token};
+use super::token::{Part, Token, is_of_lists};
 use crate::configuration::FabricSettings;
 use crate::limits::{FABRIC_HELLO_BYTES, FABRIC_HELLOS, FABRIC_STRANGERS_MAX};
 use crate::native::{Cookies, Round, Source};
@@ -37,14 +37,17 @@ const ROUND_CLIENTS_MAX: usize = 16;
 const ACCESSES_MAX: usize = 64;
 /// Transfers of a client: a receive for requests and one for histories, a reply, a push.
 const TRANSFERS_OF_CLIENT: u32 = 4;
+/// Events that one round takes.
+const ROUND_EVENTS_MAX: usize = 64;
 /// The coarse clock is behind by at most this.
 const CLOCK_STEP_MS: u64 = 10;
 
-/// A worker's endpoint, and its clients.
+/// A worker's link to its endpoint, and its clients.
 #[derive(Debug)]
 pub struct FabricPort {
+    /// The first that is dropped: no transfer has the memory afterwards.
+    pub(super) link: Link,
     pub(super) worker: usize,
-    pub(super) endpoint: Endpoint,
     /// The cache area as it is registered in this endpoint.
     pub(super) area: Option<Area>,
     pub(super) clients: Box<[Client]>,
@@ -53,16 +56,16 @@ pub struct FabricPort {
     /// Free places.
     pub(super) free: Vec<u32>,
     /// Clients with requests that are not executed.
-    arrived: VecDeque<Arrival>,
+    pub(super) arrived: VecDeque<Arrival>,
     /// Clients with a history that is not noted.
-    reported: VecDeque<Arrival>,
-    /// Places with a transfer that could not be started.
-    pub(super) unfinished: VecDeque<u32>,
+    pub(super) reported: VecDeque<Arrival>,
     pub(super) buffers: BufferArea<Buffers>,
+    /// Hellos that wait until memory is registered for their clients.
+    pub(super) waiting: VecDeque<Greeted>,
+    /// Memory that was registered for the hello that is looked at.
+    pub(super) fresh: Option<Result<Buffers, Error>>,
     /// Buffers for hellos that are in no transfer.
     pub(super) spare: ArrayVec<Buffer, FABRIC_HELLOS>,
-    /// Answers to hellos that could not be sent yet.
-    pub(super) answers: VecDeque<(Peer, Buffer, usize)>,
     /// Answers to hellos that are being sent.
     pub(super) answering: Answering,
     /// Buffers for hellos that were given up, and are not replaced yet.
@@ -77,28 +80,33 @@ pub struct FabricPort {
     pub(super) maintained_ms: u64,
 }
 
-/// Returns whether a transfer was that of a list, for which nobody waits: a worker that looked out for more
-/// of them would use its CPU for reads that need none of it.
-fn is_of_lists(completion: &Completion) -> bool {
-    let token = Token::decode(completion.token);
-    token.is_some_and(|token| matches!(token.part, Part::Push | Part::History))
+/// Transfers of an endpoint.
+const fn transfers_max(clients_max: usize) -> u32 {
+    FABRIC_HELLOS as u32 + TRANSFERS_OF_CLIENT * clients_max as u32
 }
 
 impl FabricPort {
-    /// Opens a worker's endpoint at its address.
+    /// Opens a worker's endpoint at its address, and starts its thread. `spins`: there are CPUs enough for a
+    /// thread that looks at full speed for a moment.
     ///
     /// # Errors
-    /// The provider refuses.
-    pub fn open(worker: usize, settings: &FabricSettings, shared: &FabricShared) -> Result<Self, Error> {
+    /// The provider refuses, or the kernel refuses a thread.
+    pub fn open(
+        worker: usize,
+        settings: &FabricSettings,
+        shared: &FabricShared,
+        spins: bool,
+    ) -> Result<Self, Error> {
         let places = settings.clients_max;
-        let options = EndpointOptions {
-            transfers_max: FABRIC_HELLOS as u32 + TRANSFERS_OF_CLIENT * places as u32,
-            ..EndpointOptions::default()
-        };
+        let transfers_max = transfers_max(places);
+        let options = EndpointOptions { transfers_max, ..EndpointOptions::default() };
         let endpoint = Endpoint::listen(&settings.address_of(worker), &options)?;
         let region = shared.area.as_ref().map(|of| of.area.region().clone());
         let area = region.map(|region| endpoint.area(region)).transpose()?;
+        let spare = (0..FABRIC_HELLOS).map(|_| endpoint.buffer(FABRIC_HELLO_BYTES));
+        let spare = spare.collect::<Result<ArrayVec<_, FABRIC_HELLOS>, _>>()?;
         let mut port = Self {
+            link: Link::start(worker, endpoint, transfers_max, spins)?,
             worker,
             area,
             clients: (0..places).map(|_| Client::new()).collect(),
@@ -107,10 +115,10 @@ impl FabricPort {
             // A place may stand there once more for a client that went.
             arrived: VecDeque::with_capacity(2 * places),
             reported: VecDeque::with_capacity(2 * places),
-            unfinished: VecDeque::with_capacity(places),
             buffers: BufferArea::new(u64::from(settings.frozen_s) * 1000),
-            spare: ArrayVec::new(),
-            answers: VecDeque::with_capacity(FABRIC_HELLOS),
+            waiting: VecDeque::with_capacity(FABRIC_HELLOS),
+            fresh: None,
+            spare,
             answering: Answering::default(),
             hellos_missing: 0,
             strangers: VecDeque::with_capacity(FABRIC_STRANGERS_MAX),
@@ -120,13 +128,9 @@ impl FabricPort {
             push_ms: u64::from(settings.push_ms),
             pushed_ms: 0,
             maintained_ms: 0,
-            endpoint,
         };
-        for _ in 0..FABRIC_HELLOS {
-            let buffer = port.endpoint.buffer(FABRIC_HELLO_BYTES)?;
-            port.spare.push(buffer);
-        }
         port.post_spare();
+        port.link.flush();
         Ok(port)
     }
 
@@ -138,17 +142,25 @@ impl FabricPort {
     /// Memory of a worker's port beside them.
     pub const fn bytes(clients_max: usize) -> usize {
         let list_bytes = RING_ENTRIES_MAX * size_of::<native::ChunkEntry>();
-        FABRIC_HELLOS * FABRIC_HELLO_BYTES + clients_max * (size_of::<Client>() + list_bytes)
+        let rings_bytes = Link::bytes(transfers_max(clients_max));
+        let clients_bytes = clients_max * (size_of::<Client>() + list_bytes);
+        FABRIC_HELLOS * FABRIC_HELLO_BYTES + rings_bytes + clients_bytes
     }
 
-    /// Returns the descriptor that becomes readable when there may be messages, if there is one.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.endpoint.descriptor()
+    /// Returns the descriptor that becomes readable when something has happened, after
+    /// [`FabricPort::falls_asleep`].
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.link.descriptor()
     }
 
-    /// Returns whether the worker may sleep on the descriptor now.
-    pub fn may_sleep(&mut self) -> bool {
-        self.endpoint.may_sleep()
+    /// Returns whether nothing has happened, so that the worker may sleep on the descriptor.
+    pub fn falls_asleep(&mut self) -> bool {
+        self.arrived.is_empty() && self.link.falls_asleep()
+    }
+
+    /// Clears the descriptor, which has woken the worker.
+    pub fn clear(&self) {
+        self.link.clear();
     }
 
     /// Returns whether there are clients.
@@ -156,133 +168,34 @@ impl FabricPort {
         self.free.len() < self.clients.len()
     }
 
-    /// Returns whether requests wait for the next round.
-    pub fn has_requests(&self) -> bool {
-        !self.arrived.is_empty()
-    }
-
-    /// Returns whether something waits for the network or for the next push.
-    pub fn has_unfinished(&self) -> bool {
-        !self.unfinished.is_empty() || !self.answers.is_empty() || !self.spare.is_empty()
-    }
-
-    /// Takes what has come, and executes it. Returns the number of transfers that have ended, without those
-    /// of lists.
+    /// Takes what has come, and executes it. Returns the number of events, without transfers of lists.
     pub fn round(&mut self, context: &mut Context<'_>, clock: Clock) -> usize {
         let server = context.server;
         let Some(shared) = &server.shared.fabric else {
             return 0;
         };
-        let mut completions = Completions::new();
-        if self.endpoint.poll(&mut completions).is_err() {
-            self.counters(shared).transfers_failed.add(1);
-        }
-        let count = completions.iter().filter(|completion| !is_of_lists(completion)).count();
+        self.link.wake_up();
         // A client takes the second of the reply for one after its request.
         let now_ms = clock.now_ms();
         context.now_s = seconds(now_ms);
-        for completion in completions {
-            self.take(completion, context, shared, now_ms);
+        let mut count = 0;
+        for _ in 0..ROUND_EVENTS_MAX {
+            let Some(event) = self.link.take() else {
+                break;
+            };
+            let is_of_lists = matches!(&event, Event::Ended(ended, _) if is_of_lists(ended.token));
+            count += usize::from(!is_of_lists);
+            self.take_event(event, context, shared, now_ms);
         }
         context.worker.begin_turn();
         self.execute(context, shared, now_ms);
         self.note_histories(context, shared);
-        self.retry(shared, now_ms);
+        self.link.flush();
         count
     }
 
     pub(super) fn counters<'s>(&self, shared: &'s FabricShared) -> &'s FabricCounters {
         &shared.counters[self.worker]
-    }
-
-    fn take(
-        &mut self,
-        completion: Completion,
-        context: &mut Context<'_>,
-        shared: &FabricShared,
-        now_ms: u64,
-    ) {
-        let Completion { operation, token, peer, buffer, result } = completion;
-        if result.is_err() && result != Err(Error::Cancelled) {
-            self.counters(shared).transfers_failed.add(1);
-        }
-        let Some(token) = Token::decode(token) else {
-            return;
-        };
-        match token.part {
-            Part::Hello if operation == Operation::Greeting => {
-                self.spare.push(buffer);
-                if let Some(peer) = peer {
-                    self.note_stranger(peer);
-                }
-            }
-            Part::Hello => match (result, peer) {
-                (Ok(bytes), Some(peer)) => self.hello((peer, buffer, bytes), context, shared, now_ms),
-                _ => self.spare.push(buffer),
-            },
-            Part::HelloReply => {
-                self.answering.end(token.generation);
-                self.spare.push(buffer);
-            }
-            Part::Request | Part::Reply | Part::Push | Part::History => {
-                self.take_part(token, (buffer, result), shared, now_ms);
-            }
-        }
-        self.post_spare();
-    }
-
-    /// Takes back a client's buffer.
-    fn take_part(
-        &mut self,
-        token: Token,
-        (buffer, result): (Buffer, Result<usize, Error>),
-        shared: &FabricShared,
-        now_ms: u64,
-    ) {
-        let place = token.place as usize;
-        let arrival = Arrival { place: token.place, generation: token.generation };
-        // The buffer of a client that was given up is freed here.
-        let Some(client) = self.clients.get_mut(place).filter(|client| client.generation == token.generation)
-        else {
-            return;
-        };
-        let counters = &shared.counters[self.worker];
-        let is_live = client.state == State::Live;
-        if result.is_ok() {
-            client.used_ms = now_ms;
-        }
-        match (token.part, &result) {
-            (Part::Request, result) => {
-                self.requests[place] = Some(buffer);
-                if let (Ok(bytes), true) = (result, is_live) {
-                    counters.messages_received.add(1);
-                    client.request_bytes = *bytes;
-                    if client.reply.is_idle() {
-                        self.arrived.push_back(arrival);
-                    }
-                }
-            }
-            (Part::Reply, _) => {
-                client.reply.buffer = Some(buffer);
-                // The client did not wait for its reply.
-                if is_live && client.request_bytes > 0 {
-                    self.arrived.push_back(arrival);
-                }
-            }
-            (Part::Push, _) => client.push.buffer = Some(buffer),
-            (_, result) => {
-                if let (Ok(bytes), true) = (result, is_live) {
-                    counters.messages_received.add(1);
-                    client.history_bytes = *bytes;
-                    self.reported.push_back(arrival);
-                }
-                client.history = Some(buffer);
-            }
-        }
-        if result.is_err() && is_live {
-            self.go(token.place, shared);
-        }
-        self.settle(token.place, shared);
     }
 
     /// Executes requests that have come, those of several clients in one batch.
@@ -347,12 +260,26 @@ impl FabricPort {
     /// Posts buffers for hellos.
     pub(super) fn post_spare(&mut self) {
         while let Some(buffer) = self.spare.pop() {
-            let token = Token::of(Part::Hello).encode();
-            if let Err(Unposted { buffer, .. }) = self.endpoint.receive(buffer, token) {
-                self.spare.push(buffer);
-                return;
-            }
+            self.link.receive(buffer, Token::of(Part::Hello).encode());
         }
+    }
+
+    /// Returns whether a call of the provider stands, which nobody can interrupt.
+    pub fn stands(&mut self, now_ms: u64) -> bool {
+        self.link.stands(now_ms)
+    }
+
+    /// Gives the endpoint up, with its clients; returns their number. Their buffers count until the end of
+    /// the server, because the provider may use them.
+    pub fn abandon(mut self, shared: &FabricShared) -> u64 {
+        self.link.abandon();
+        let counters = self.counters(shared);
+        let clients = counters.clients.get();
+        counters.endpoints_given_up.add(1);
+        counters.clients_gone.add(clients);
+        counters.clients.set(0);
+        counters.buffers_frozen.set(0);
+        clients
     }
 }
 

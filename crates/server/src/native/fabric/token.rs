@@ -56,6 +56,11 @@ impl Token {
     }
 }
 
+/// Returns whether a transfer was that of a list, for which nobody waits.
+pub fn is_of_lists(token: u64) -> bool {
+    Token::decode(token).is_some_and(|token| matches!(token.part, Part::Push | Part::History))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
