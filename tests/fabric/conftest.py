@@ -9,6 +9,7 @@ from harness.native.endpoint import PROVIDERS, providers
 NEED_IT = [
     "test_fabric.py",
     "test_fabric_clients.py",
+    "test_fabric_kills.py",
     "test_fabric_load.py",
     "test_linearizability.py",
     "test_one_sided_reads.py",

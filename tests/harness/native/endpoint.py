@@ -136,9 +136,11 @@ class End:
         return done
 
     def kill(self):
-        """Ends the process at once."""
+        """Ends the process at once. Over shm it leaves files of 16 MiB behind."""
         self.process.kill()
         self.process.wait()
+        for left in Path("/dev/shm").glob(f"{self.process.pid}:*"):
+            left.unlink(missing_ok=True)
 
     def close(self):
         if self.process.poll() is None:
@@ -184,12 +186,12 @@ class FabricClient:
             self.push_post = self.post_receive(PUSH, LIST_BYTES)
         return self
 
-    def hello(self, **fields):
+    def hello(self, within_s=DEADLINE_S, **fields):
         """Says hello; the answer's status is in `status`, what it tells in `facts`."""
-        until_sent = time.monotonic() + DEADLINE_S
+        until_sent = time.monotonic() + within_s
         while True:
             try:
-                self.end.do("greet")
+                self.end.do("greet", deadline_s=within_s)
                 break
             except Failed:
                 assert time.monotonic() < until_sent, "nobody takes the greeting"
@@ -199,7 +201,7 @@ class FabricClient:
         while message is None:
             assert time.monotonic() < until_sent, "no answer to a hello"
             # The server does not know whose it is if it takes greeting and hello at once.
-            self.end.do("send", "-", fabric.pack(Header(Kind.HELLO), told, []).hex())
+            self.end.do("send", "-", fabric.pack(Header(Kind.HELLO), told, []).hex(), deadline_s=within_s)
             message = self.end.wait(answer, HELLO_AGAIN_S)
         header, body = native.parse_any(message)
         assert header.kind == Kind.HELLO_REPLY
@@ -217,10 +219,14 @@ class FabricClient:
         """Sends bytes as they are, with the session's tag."""
         self.end.do("send", self.facts["session"] | part, message.hex())
 
+    def header(self, **fields):
+        """The header of a message with requests."""
+        return Header(Kind.REQUESTS, **{"client": 1, "sequence": 1} | fields)
+
     def ask(self, *requests, deadline_s=DEADLINE_S, **fields):
         """Sends requests in one message; returns the header and the replies."""
         answer = self.post_receive(0, self.message_bytes)
-        header = Header(Kind.REQUESTS, **{"client": 1, "sequence": 1} | fields)
+        header = self.header(**fields)
         self.send(native.requests_datagram(header, list(requests)))
         message = self.end.wait(answer, deadline_s)
         assert message is not None, "no reply"
