@@ -54,9 +54,9 @@ fn keys_for(bytes: usize, share: f64) -> u64 {
     ((MEMORY_BYTES as f64 * share) as usize / (bytes + ITEM_BYTES)) as u64 + 1
 }
 
-/// Proves that a load that fits is held after a change of sizes, as by a fresh cache. Full buckets once evicted
-/// its items for ever, because the main log, which they did not reach, stood where the index was to grow. The
-/// items that move there leave in another order than they came, so that a few are missed in the third pass.
+/// Proves that a load that fits is held after a change of sizes, as by a fresh cache. Full buckets once
+/// evicted its items for ever, because the main log, which they did not reach, stood where the index was to
+/// grow. The items that move there leave in another order than they came: a few are missed in the third pass.
 #[test]
 fn a_second_life_of_other_sizes_is_held_like_a_first() {
     for eviction in [Eviction::S3Fifo, Eviction::Clock, Eviction::ApproximateLru, Eviction::Fifo] {
