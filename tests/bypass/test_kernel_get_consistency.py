@@ -13,7 +13,7 @@ from harness.network.ports import TCP_PORT
 from harness.tools.programs import tools
 
 # MICANITE_CONSISTENCY_REPLIES: as many in each case (make soak).
-REPLIES = int(os.environ.get("MICANITE_CONSISTENCY_REPLIES", "40000"))
+REPLIES = int(os.environ.get("MICANITE_CONSISTENCY_REPLIES", "125000"))
 WRITES = 500
 DEADLINE_S = 300 + REPLIES // 2000
 

@@ -58,7 +58,7 @@ def test_absolute_time(client, key):
 
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
-@pytest.mark.parametrize("exptime", [1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("exptime", [1 << 31, (1 << 32) - 2])
 def test_a_date_after_2038_is_kept(start, key, semantics, exptime):
     """memcached takes such a date for a negative number: the item is stored, and gone at once."""
     server = start("-t", "1", "-m", "64", "--semantics", semantics)
@@ -76,6 +76,15 @@ def test_a_date_after_2038_is_kept(start, key, semantics, exptime):
             client.send(b"mg %b%b t\r\n" % (key, name))
             found = int(client.line().split()[1][1:])
             assert left_s - 600 < found <= left_s
+
+
+def test_minus_one_of_32_bits_is_in_the_past(client, key):
+    """libmemcached writes -1 so, which Django sends for a timeout of zero."""
+    client.set(key, b"x", exptime=(1 << 32) - 1)
+    assert gone(client, key)
+    client.set(key, b"x")
+    client.expect(b"touch %b %d\r\n" % (key, (1 << 32) - 1), b"TOUCHED\r\n")
+    assert gone(client, key)
 
 
 @pytest.mark.parametrize("exptime", [1 << 32, (1 << 32) + 1, (1 << 63) - 1])

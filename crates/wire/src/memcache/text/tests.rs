@@ -188,7 +188,8 @@ fn expiries_are_relative_up_to_30_days() {
     assert_eq!(expiry(2_592_000, 1000), 2_593_000);
     assert_eq!(expiry(2_592_001, 1000), 2_592_001);
     assert_eq!(expiry(1 << 31, 1000), 1 << 31);
-    assert_eq!(expiry(i64::from(u32::MAX), 1000), u32::MAX);
+    assert_eq!(expiry(i64::from(u32::MAX - 1), 1000), u32::MAX - 1);
+    assert_eq!(expiry(i64::from(u32::MAX), 1000), 1);
     assert_eq!(expiry(1 << 32, 1000), 0);
     assert_eq!(expiry(i64::MAX, 1000), 0);
 }
