@@ -32,8 +32,8 @@ pub const LINE_BYTES_MAX: usize = 2048;
 pub const RELATIVE_EXPTIME_MAX_S: i64 = 60 * 60 * 24 * 30;
 
 /// Converts `exptime` to the server's clock (Unix seconds): 0 = never, 1 = in the past (negative). A time
-/// that the clock does not reach, 2^32 or more, is never. The last second before is -1 as clients with numbers
-/// of 32 bits write it (libmemcached).
+/// that the clock does not reach, 2^32 or more, is never. The last second before is -1 as clients with
+/// numbers of 32 bits write it (libmemcached).
 pub fn expiry(exptime: i64, now_s: u32) -> u32 {
     const MINUS_ONE: i64 = u32::MAX as i64;
     match exptime {
