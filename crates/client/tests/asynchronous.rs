@@ -46,6 +46,57 @@ async fn many_tasks_share_a_client() -> Result<(), Error> {
     Ok(())
 }
 
+/// Proves that a CAS store gives an item flags and an expiry of its own.
+#[tokio::test]
+async fn a_cas_store_has_flags_and_an_expiry() -> Result<(), Error> {
+    let server = Server::start("-t 1");
+    let client = AsyncClient::connect(&server.native).await?;
+    client.set(b"key", b"old", 3, 0).await?;
+    let unique = client.gets(b"key").await?.and_then(|found| found.cas).unwrap_or_default();
+    assert_eq!(client.cas(b"key", b"new", unique, (7, 2)).await?, CasOutcome::Stored);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut flags = Vec::new();
+    while let Some(found) = client.get(b"key").await? {
+        assert!(std::time::Instant::now() < end, "it does not expire");
+        flags.push(found.flags);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(!flags.is_empty() && flags.iter().all(|flags| *flags == 7), "{flags:?}");
+    Ok(())
+}
+
+/// Proves that each key has its own result: those of a server that lives, though another one is dead, and
+/// those beside a key that cannot be one.
+#[tokio::test]
+async fn a_dead_server_takes_no_other_value_away() -> Result<(), Error> {
+    let (first, second) = (Server::start("-t 1"), Server::start("-t 1"));
+    let builder = Builder::default().server(&first.native).server(&second.native);
+    let client = builder.connect_async().await?;
+    let names: Vec<_> = (0..64).map(|number| format!("key {number}")).collect();
+    for name in &names {
+        client.set(name.as_bytes(), name.as_bytes(), 0, 0).await?;
+    }
+    drop(second);
+    let mut keys: Vec<_> = names.iter().map(String::as_bytes).collect();
+    keys.push(b"");
+    let found = client.get_each(&keys).await;
+    assert!(matches!(found.last(), Some(Err(Error::BadKey))));
+    let (mut there, mut lost) = (0, 0);
+    for (name, found) in names.iter().zip(&found) {
+        match found {
+            Ok(Some(value)) => {
+                assert_eq!(value.bytes, name.as_bytes());
+                there += 1;
+            }
+            Ok(None) => panic!("{name} is missing"),
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(there > 8 && lost > 8, "{there} there, {lost} lost");
+    assert!(client.multi_get(&keys).await.is_err());
+    Ok(())
+}
+
 /// Found by `many_tasks_share_a_client` on a busy machine: if everything in flight was answered
 /// before the task looked, a call that had been refused for lack of room waited for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -76,19 +76,19 @@ impl LocalHandle {
         answer
     }
 
-    /// Gets the values of many keys.
-    pub async fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
+    /// Gets the values of many keys. Each key has its own result.
+    pub async fn get_each(&self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Error>> {
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
             values.push(match self.look(key) {
-                Some(value) => value,
+                Some(value) => Ok(value),
                 None => {
-                    let answer = self.call(&Operation::get(key)).await?;
-                    (answer.outcome == Outcome::Ok).then_some(answer.value)
+                    let answer = self.call(&Operation::get(key)).await;
+                    answer.map(|answer| (answer.outcome == Outcome::Ok).then_some(answer.value))
                 }
             });
         }
-        Ok(values)
+        values
     }
 
     /// Looks a key up in the memory. `None`: the server has to be asked.

@@ -168,37 +168,32 @@ impl AsyncClient {
     /// Gets the values of many keys at once, in the keys' order.
     ///
     /// # Errors
-    /// The first error of any get.
+    /// The first error of any get. [`Self::get_each`] returns the other values nevertheless.
     pub async fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
-        self.check_process()?;
-        if let AsyncWay::Local(handle) = &self.way {
-            return handle.multi_get(keys).await;
+        self.get_each(keys).await.into_iter().collect()
+    }
+
+    /// Gets the values of many keys at once, in the keys' order. Each key has its own result.
+    pub async fn get_each(&self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Error>> {
+        if let (AsyncWay::Local(handle), Ok(())) = (&self.way, self.check_process()) {
+            return handle.get_each(keys).await;
         }
         // All are submitted before the first one is awaited to its end.
         let mut calls: Vec<_> = keys.iter().map(|key| Box::pin(self.get(key))).collect();
-        let mut values = vec![None; keys.len()];
+        let mut values = vec![Ok(None); keys.len()];
         let mut left: Vec<usize> = (0..keys.len()).collect();
         std::future::poll_fn(|context| {
-            let mut failed = None;
             left.retain(|number| match calls[*number].as_mut().poll(context) {
                 Poll::Pending => true,
-                Poll::Ready(Ok(value)) => {
+                Poll::Ready(value) => {
                     values[*number] = value;
                     false
                 }
-                Poll::Ready(Err(error)) => {
-                    failed.get_or_insert(error);
-                    false
-                }
             });
-            match failed {
-                Some(error) => Poll::Ready(Err(error)),
-                None if left.is_empty() => Poll::Ready(Ok(())),
-                None => Poll::Pending,
-            }
+            if left.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         })
-        .await?;
-        Ok(values)
+        .await;
+        values
     }
 
     /// Gets the value of a key with its CAS value; `None` if there is no such item.
