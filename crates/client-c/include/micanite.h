@@ -84,7 +84,7 @@ micanite_status micanite_multi_get(micanite *client, const void *const *keys, co
 /* Frees the value of a get; harmless on an empty one. */
 void micanite_value_free(micanite_value *value);
 
-/* expiry: seconds from now, 0 = never. An expiry that ends after the second 2^32-1 of Unix time, in 2106, is
+/* expiry: seconds from now, 0 = never. An expiry that ends after the second 2^32-2 of Unix time, in 2106, is
  * too far. */
 micanite_status micanite_set(micanite *client, const void *key, size_t key_length, const void *value,
                              size_t value_length, uint32_t flags, uint32_t expiry);

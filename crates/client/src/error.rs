@@ -41,7 +41,7 @@ pub enum Error {
     /// The value needs the memcached text protocol because of its length, and that does not allow
     /// some byte of this key.
     KeyNotText,
-    /// The expiry ends after the second 2^32-1 of Unix time.
+    /// The expiry ends after the second 2^32-2 of Unix time.
     ExpiryTooFar,
     /// The value exceeds the server's limit.
     TooLarge {
@@ -145,7 +145,7 @@ impl fmt::Display for Error {
             Self::ExpiryTooFar => {
                 write!(
                     out,
-                    "the expiry ends after 2106 (Unix time 2^32-1): 0 is for values that never expire"
+                    "the expiry ends after 2106 (Unix time 2^32-2): 0 is for values that never expire"
                 )
             }
             Self::TooLarge { limit_bytes: Some(limit) } => {

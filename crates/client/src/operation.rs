@@ -18,7 +18,7 @@ pub struct Operation<'a> {
     pub value: &'a [u8],
     /// Flags to store with the value.
     pub flags: u32,
-    /// Seconds from now until the item expires, not after second 2^32-1 of Unix time; 0 = never.
+    /// Seconds from now until the item expires, not after second 2^32-2 of Unix time; 0 = never.
     pub expiry_s: u32,
     /// Amount of increment and decrement, or the CAS value of cas.
     pub argument: u64,
@@ -121,10 +121,10 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// Returns whether the expiry is a time that servers can tell.
+    /// Returns whether the expiry is a time that servers can tell. The last one of 32 bits means -1.
     #[inline]
     pub(crate) fn expires_in_time(&self) -> bool {
-        !self.opcode.has_expiry() || memcached_expiry(self.expiry_s) <= u64::from(u32::MAX)
+        !self.opcode.has_expiry() || memcached_expiry(self.expiry_s) < u64::from(u32::MAX)
     }
 
     /// Returns whether executing it twice is the same to the caller as executing it once.

@@ -26,7 +26,7 @@ pub enum SubmitError {
     BadKey,
     /// The operation does not fit a datagram and has to use the stream.
     TooLong,
-    /// The expiry ends after the second 2^32-1 of Unix time.
+    /// The expiry ends after the second 2^32-2 of Unix time.
     ExpiryTooFar,
 }
 
