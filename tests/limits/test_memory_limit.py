@@ -283,6 +283,40 @@ def test_a_full_disk_does_not_end_a_server_whose_limit_can_rise(start, small_dis
     assert end(server) == 0
 
 
+@pytest.mark.parametrize("how", ["restart", "kill"])
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+def test_a_server_starts_again_on_a_full_disk(start, small_disk, semantics, how):
+    """It wanted pages into which the index may grow, without which it had served. They come with space."""
+    options = ["-t", "1", "--semantics", semantics, "--image", small_disk / "image"]
+    server = start(*options, "-m", "64", "--memory-max", "256")
+    fill_up(small_disk)
+    with server.connect() as connection:
+        fill_small(connection, 200_000)
+        before = int(connection.stats()["curr_items"])
+    if how == "restart":
+        done = server.ctl("restart")
+        assert done.returncode == 0, done
+    else:
+        server.process.kill()
+        server.wait_for_end()
+        server = start(*options, "-m", "64", "--memory-max", "256")
+    with server.connect() as connection:
+        assert int(connection.stats()["curr_items"]) >= before * (1 if semantics == "store" else 0.9)
+        (small_disk / "filler").unlink()
+        until(lambda: fill_small(connection, 200_000) == 0, "an index that grows when there is space")
+    assert end(server) == 0
+
+
+def fill_small(connection, count):
+    """Stores small items. Returns how many were refused."""
+    refused = 0
+    for first in range(0, count, 1000):
+        numbers = range(first, first + 1000)
+        connection.send(b"".join(b"ms s%d 1 q\r\nx\r\n" % number for number in numbers) + b"mn\r\n")
+        refused += len(connection.lines_before(b"MN"))
+    return refused
+
+
 def test_a_full_disk_does_not_end_a_server_whose_limit_was_lowered(start, small_disk):
     options = ["-t", "2", "--eviction", "fifo", "--image", small_disk / "image"]
     server = start(*options, "-m", "64")

@@ -302,3 +302,90 @@ fn a_store_of_another_size_gets_the_limit_that_it_needs() {
     assert!(cache.memory_limit_bytes() > 20 * MIB && cache.memory_limit_bytes() < 32 * MIB);
     assert_eq!(count_found(&mut worker, &keys), keys.len());
 }
+
+/// A store far below its greatest limit was damaged to the next process, because its check and its snapshot
+/// counted a small log, which it does not have.
+#[test]
+fn a_store_far_below_its_greatest_limit_opens_again() {
+    for (mib, mib_max, lowered_mib) in [(8, 9, 7), (8, 32, 6), (8, 80, 6), (6, 256, 6)] {
+        for close in [true, false] {
+            let directory = Directory::new(&format!("far-below-{mib_max}-{close}"));
+            let config =
+                Config { memory_bytes_max: Some(mib_max * MIB), ..directory.config(Semantics::Store, mib) };
+            let (cache, mut worker) = open(&config);
+            let keys: Vec<u64> = (0..10_000).collect();
+            for key in &keys {
+                assert_eq!(worker.set(&key.to_le_bytes(), b"x", Expiry::NEVER, NOW_S), Outcome::Stored);
+            }
+            cache.set_memory_limit(lowered_mib * MIB).unwrap();
+            while cache.is_following_limit() {
+                worker.maintain(NOW_S);
+            }
+            assert_eq!(cache.snapshot(&directory.0.join("snapshot"), NOW_S).unwrap().left_out, 0);
+            if close {
+                cache.close().unwrap();
+            }
+            drop((cache, worker));
+            for image in [directory.image(), directory.0.join("snapshot")] {
+                let (cache, mut worker) = open(&Config { image: Some(image), ..config.clone() });
+                assert_eq!(count_found(&mut worker, &keys), keys.len());
+                cache.close().unwrap();
+            }
+        }
+    }
+}
+
+/// A limit that fell by less than a log gives up at a time, and was taken back or not reached, left a log that
+/// was damaged to the next process.
+#[test]
+fn a_small_change_of_the_limit_leaves_a_sound_image() {
+    for (rounds, back) in [(0, false), (1, false), (1, true), (5, true)] {
+        let directory = Directory::new(&format!("small-change-{rounds}-{back}"));
+        let config = directory.config(Semantics::Cache, 16);
+        let (cache, mut worker) = open(&config);
+        for key in 0..200_000_u64 {
+            worker.set(&key.to_le_bytes(), &value(key), Expiry::NEVER, NOW_S);
+        }
+        cache.set_memory_limit(16 * MIB - 256 * 1024).unwrap();
+        (0..rounds).for_each(|_| worker.maintain(NOW_S));
+        if back {
+            cache.set_memory_limit(16 * MIB).unwrap();
+            (0..100).for_each(|_| worker.maintain(NOW_S));
+        }
+        cache.close().unwrap();
+        drop((cache, worker));
+        assert!(Cache::try_out(&config, false).is_ok());
+        let (cache, _worker) = open(&config);
+        assert!(matches!(cache.image_state(), ImageState::Clean | ImageState::Resized { .. }));
+    }
+}
+
+/// The index of a copy that may grow found no place in the memory that is not present.
+#[test]
+fn copies_with_a_greatest_limit_hold_all_small_items() {
+    for semantics in [Semantics::Store, Semantics::Cache] {
+        let directory = Directory::new(&format!("small-items-{semantics:?}"));
+        let config = Config { memory_bytes_max: Some(48 * MIB), ..directory.config(semantics, 16) };
+        let (cache, mut worker) = open(&config);
+        let keys: Vec<u64> = (0..100_000).collect();
+        for key in &keys {
+            assert_eq!(worker.set(&key.to_le_bytes(), b"x", Expiry::NEVER, NOW_S), Outcome::Stored);
+            if key % 1000 == 0 {
+                worker.maintain(NOW_S);
+            }
+        }
+        assert_eq!(count_found(&mut worker, &keys), keys.len());
+        let snapshot = directory.0.join("snapshot");
+        assert_eq!(cache.snapshot(&snapshot, NOW_S).unwrap().left_out, 0);
+        cache.close().unwrap();
+        drop((cache, worker));
+        let copy = Config { image: Some(snapshot), ..config.clone() };
+        let resized = Config { memory_bytes_max: Some(40 * MIB), ..config };
+        for config in [copy, resized] {
+            let (cache, mut worker) = open(&config);
+            let found = count_found(&mut worker, &keys);
+            assert_eq!(found, keys.len(), "{semantics:?}: {:?}", cache.image_state());
+            cache.close().unwrap();
+        }
+    }
+}

@@ -119,7 +119,8 @@ impl Partition {
         let count = Buckets::unpack(first, word).count();
         let possible = (first..=most).contains(&count) && Buckets::of(first, count).pack() == word;
         ensure(possible, || self.wrong(Field::Buckets, "no number of buckets and their level"))?;
-        let first = self.layout.heap_first() as u64 + self.layout.small_units();
+        let small_units = if self.is_store() { 0 } else { self.layout.small_units() };
+        let first = self.layout.heap_first() as u64 + small_units;
         let room = self.layout.data_end(count + 1).saturating_sub(first);
         self.ensure_field(Field::SmallGap, |gap| gap <= self.layout.small_units(), "more than the log")?;
         self.ensure_field(Field::MainGap, |gap| gap < room, "more than the memory")?;
@@ -163,12 +164,12 @@ impl Partition {
             [LogField::Tail, LogField::Head, LogField::LapStart, LogField::LapBefore]
                 .map(|field| log.get(field));
         let units = end - first;
-        // The small log keeps its length. The main one gives up a share of itself at a time, for
-        // the line of a bucket and its spare one, or more.
+        // The main one gives up a share of itself at a time, for the line of a bucket and its spare one, or
+        // more. Versions before 2026-12 left the small log as short as a limit that was taken back.
         let least = match which {
             // It was becoming shorter.
             _ if !clean => 0,
-            LogKind::Small => units,
+            LogKind::Small => 0,
             LogKind::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
         };
         let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;

@@ -108,7 +108,8 @@ pub(super) fn resize(
     let from_bytes = used_bytes(&old);
     let mut config = Config { seed: old[0].layout.seed, readers: false, nodes: None, ..config.clone() };
     while let Some(least_bytes) = copy_beside(&config, (folder, source), &old)? {
-        // What suffices leaves some room, so it is no proof that less does not.
+        // An estimate may be too low.
+        let least_bytes = least_bytes.max(config.memory_bytes / 8 * 9);
         let larger = least_bytes.min(config.memory_bytes_max());
         if larger <= config.memory_bytes {
             let progress = Resizing { from_bytes, to_bytes: config.memory_bytes, percent: 0 };

@@ -194,7 +194,11 @@ impl<'a> Source<'a> {
         partitions.iter().try_for_each(|partition| {
             let file = folder.existing(file_name(partition.layout.number));
             let allocated = file.and_then(|file| {
-                allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets())
+                let all = allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets());
+                all.or_else(|_| {
+                    partition.go_without_margin();
+                    allocate_beside(&file, &partition.layout, partition.holes_without_margin())
+                })
             });
             let bytes = partitions.iter().map(|partition| partition.used_words() as usize * 8).sum();
             allocated.map_err(|error| self.no_space(bytes, &error))
@@ -299,11 +303,17 @@ impl<'a> Source<'a> {
 
 /// Allocates the space of a partition on the disk, except for what a limit leaves unused.
 fn allocate_used(file: &File, of: &PartitionLayout, gaps: Gaps, buckets: u64) -> io::Result<()> {
-    let [small, main] = of.holes(gaps, buckets, PAGE_BYTES);
+    allocate_beside(file, of, of.holes(gaps, buckets, PAGE_BYTES))
+}
+
+/// Allocates the space of a partition on the disk, except for two ranges of bytes.
+fn allocate_beside(file: &File, of: &PartitionLayout, [small, main]: [(u64, u64); 2]) -> io::Result<()> {
     let end = of.region_words * 8;
-    [(0, small.0), (small.1, main.0), (main.1, end)].into_iter().try_for_each(|(first, end)| {
-        if first == end { Ok(()) } else { allocate(file, first as usize, (end - first) as usize) }
-    })
+    debug_assert!(small.0 <= small.1 && small.1 <= main.0 && main.0 <= main.1 && main.1 <= end);
+    let used = [(0, small.0), (small.1, main.0), (main.1, end)];
+    used.into_iter()
+        .filter(|(first, end)| first < end)
+        .try_for_each(|(first, end)| allocate(file, first as usize, (end - first) as usize))
 }
 
 /// Returns the file name of a partition.

@@ -51,7 +51,7 @@ pub(crate) struct Limit {
     pub(crate) unrolls: AtomicU64,
     /// One while the index waits for the main log to leave the end of its space.
     pub(crate) index_waits: AtomicU64,
-    /// Evictions from full buckets before the index began to wait.
+    /// Evictions from full buckets until the last split; `u64::MAX`: not known.
     pub(crate) evicted_bucket: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Limit {
             shortens: AtomicU64::new(0),
             unrolls: AtomicU64::new(0),
             index_waits: AtomicU64::new(0),
-            evicted_bucket: AtomicU64::new(0),
+            evicted_bucket: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -103,17 +103,25 @@ impl PartitionLayout {
         Gaps { small, main: all - small }
     }
 
-    /// Returns the whole pages of a gap, as bytes. Some before the index stay, so that it can grow. A reader
-    /// in another process may have read gaps of two moments.
-    fn pages_of(&self, gap: Gap, gaps: Gaps, buckets: u64, page_bytes: usize) -> (u64, u64) {
+    /// Returns the whole pages of a gap, as bytes, but for `margin_bytes` before the index, so that it can
+    /// grow. A reader in another process may have read gaps of two moments.
+    pub fn pages_of(
+        &self,
+        gap: Gap,
+        (gaps, buckets): (Gaps, u64),
+        page_bytes: usize,
+        margin_bytes: u64,
+    ) -> (u64, u64) {
         let (first, end) = match gap {
+            // It has no such log.
+            Gap::Small if self.semantics == Semantics::Store => return (0, 0),
             Gap::Small => {
                 let end = self.data_first() as u64 + self.small_units();
                 (end.saturating_sub(gaps.small), end * 8)
             }
             Gap::Main => {
                 let end = self.data_end(buckets);
-                (end.saturating_sub(gaps.main), (end * 8).saturating_sub(INDEX_MARGIN_BYTES))
+                (end.saturating_sub(gaps.main), (end * 8).saturating_sub(margin_bytes))
             }
         };
         let page = page_bytes as u64;
@@ -124,7 +132,7 @@ impl PartitionLayout {
     /// Returns the bytes of the gaps that need not be present.
     pub fn holes(&self, gaps: Gaps, buckets: u64, page_bytes: usize) -> [(u64, u64); 2] {
         [Gap::Small, Gap::Main].map(|gap| {
-            let (first, end) = self.pages_of(gap, gaps, buckets, page_bytes);
+            let (first, end) = self.pages_of(gap, (gaps, buckets), page_bytes, INDEX_MARGIN_BYTES);
             if end - first >= RETURN_BYTES_MIN { (first, end) } else { (first, first) }
         })
     }
@@ -224,7 +232,12 @@ impl Partition {
 
     /// Returns the whole pages of a gap, as bytes.
     pub fn pages_of(&self, gap: Gap) -> (u64, u64) {
-        self.layout.pages_of(gap, self.gaps(), self.buckets(), self.region.page_bytes())
+        self.pages_beside(gap, INDEX_MARGIN_BYTES)
+    }
+
+    /// Returns the whole pages of a gap, as bytes, but for so many before the index.
+    pub fn pages_beside(&self, gap: Gap, margin_bytes: u64) -> (u64, u64) {
+        self.layout.pages_of(gap, (self.gaps(), self.buckets()), self.region.page_bytes(), margin_bytes)
     }
 
     /// Makes a part of a gap usable that begins at the word `first`, and is to have `wanted` units instead of
@@ -248,9 +261,10 @@ impl Partition {
         let small_units = self.layout.small_units() - self.get(Field::SmallGap);
         let main = self.log(LogKind::Main);
         let main_units = self.get(Field::DataEnd) - main.get(LogField::First);
-        for (log, units) in [(self.log(LogKind::Small), small_units), (main, main_units)] {
-            // The main log gives up a part for the index, which is less.
-            let least = (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64);
+        // The main log gives up a part for the index.
+        let main_least = (main_units - main_units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64);
+        let logs = [(self.log(LogKind::Small), small_units, small_units), (main, main_units, main_least)];
+        for (log, units, least) in logs {
             if log.get(LogField::Limit) < least {
                 log.set(LogField::Limit, units);
             }

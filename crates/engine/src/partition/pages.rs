@@ -83,6 +83,8 @@ pub(crate) struct Pages {
     /// True if another process writes the partition.
     is_foreign: bool,
     pins: Walkers,
+    /// True if the file system had no space for more of the index: it is tried again in upkeep.
+    has_no_margin: AtomicBool,
     /// Locked by the writer, in upkeep.
     grace: Mutex<Option<Grace>>,
     /// Bytes at the beginning of the region, and at its end, with huge pages under them.
@@ -154,11 +156,23 @@ impl Partition {
         }
     }
 
+    /// Records that the file system has no space for the margin before the index.
+    pub fn go_without_margin(&self) {
+        self.pages.has_no_margin.store(true, Relaxed);
+    }
+
+    /// Returns the ranges of bytes, one in each gap, that need not be present until the index grows.
+    pub fn holes_without_margin(&self) -> [Range; 2] {
+        [Gap::Small, Gap::Main].map(|gap| self.pages_beside(gap, 0))
+    }
+
     /// Gives all pages of the gaps back to the system, of a partition that no thread uses yet.
     pub fn return_gaps(&self) {
+        let has_margin = !self.pages.has_no_margin.load(Relaxed);
+        let least = if has_margin { RETURN_BYTES_MIN } else { 1 };
         for gap in [Gap::Small, Gap::Main] {
-            let hole = self.pages_of(gap);
-            if bytes(hole) >= RETURN_BYTES_MIN {
+            let hole = if has_margin { self.pages_of(gap) } else { self.pages_beside(gap, 0) };
+            if bytes(hole) >= least {
                 self.note_hole(gap, hole, NOWHERE);
                 while self.return_some(gap) > 0 {}
             }
@@ -216,15 +230,18 @@ impl Partition {
         if is_present {
             self.keep_hole(Gap::Main, (0, end));
         }
+        self.pages.has_no_margin.store(!is_present, Relaxed);
         is_present
     }
 
     /// Returns whether the index may grow by the bucket of a number: pages of a file are not made present by
-    /// a store, which would end the process if the disk is full.
+    /// a store, which would end the process if the disk is full. Makes them present if need be and possible.
+    /// Only the writer may call it.
     pub fn may_add_bucket(&self, number: u64) -> bool {
         let lines = self.layout.index_lines(number + 1) - self.layout.index_lines(self.buckets());
         let words = lines as usize * BUCKET_WORDS;
-        self.is_present(self.index_first() as usize - words, words)
+        let is_there = || self.is_present(self.index_first() as usize - words, words);
+        is_there() || !self.pages.has_no_margin.load(Relaxed) && self.keep_margin() && is_there()
     }
 
     /// Returns whether a hole is to become larger, or has pages.
@@ -256,7 +273,9 @@ impl Partition {
     /// Gives some pages of the gaps back to the system, as soon as nobody can touch them. Returns how many
     /// bytes. Only the writer may call it.
     pub fn return_pages(&self, epochs: &Epochs, has_outside_readers: bool) -> u64 {
-        if !self.keep_margin() || self.has_returned_gaps() {
+        // Where the file system has no space for it, pages that go back make some.
+        self.keep_margin();
+        if self.has_returned_gaps() {
             return 0;
         }
         let mut grace = self.pages.grace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,7 +292,10 @@ impl Partition {
         }
         let mut is_new = false;
         for gap in [Gap::Small, Gap::Main].into_iter().filter(|gap| self.has_more(*gap)) {
-            self.note_hole(gap, self.pages_of(gap), self.pages.given[gap as usize].get());
+            let (all, hole) = (self.pages_of(gap), self.pages.holes[gap as usize].get());
+            // A margin that could not be made present stays in the hole.
+            let hole = (all.0.min(hole.0), all.1.max(hole.1));
+            self.note_hole(gap, hole, self.pages.given[gap as usize].get());
             is_new = true;
         }
         *grace = is_new.then(|| Grace { began: Instant::now(), moment: epochs.now() });

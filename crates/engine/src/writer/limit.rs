@@ -52,6 +52,9 @@ impl Writer<'_> {
         let mut left_units = FOLLOW_UNITS;
         let now = p.gaps();
         let mut shortens = false;
+        if wanted.small > now.small || wanted.main > now.main {
+            p.limit.unrolls.store(0, Relaxed);
+        }
         let small_units = p.layout.small_units() - wanted.small;
         let end = p.layout.data_end(p.buckets()) - wanted.main;
         if wanted.small < now.small {
@@ -154,7 +157,6 @@ impl Writer<'_> {
     ) -> bool {
         let p = self.partition;
         let log = p.log(which);
-        p.limit.unrolls.store(0, Relaxed);
         if log.get(LogField::Limit) > units {
             log.set(LogField::Limit, units);
         }

@@ -10,7 +10,7 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, GROWTH_UNITS,
     INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
 };
-use crate::log::LogKind;
+use crate::log::{LAP_SHARE, LogKind};
 use crate::region::{Field, LogField, copy_budget};
 use crate::writer::Writer;
 
@@ -22,6 +22,9 @@ const SPARES_LEFT_CACHE: u64 = 12;
 pub(crate) const SPARES_LEFT_STORE: u64 = 100;
 /// Buckets that an insertion splits at once when it finds no spare one.
 const SPLITS_MAX: usize = 16;
+/// Share of the items that full buckets evict before the index waits no longer for the end of a lap. As many
+/// leave when a log gives up its end, and the others leave in another order.
+const EVICTED_SHARE: u64 = LAP_SHARE;
 /// Splits between two measurements of the items.
 const MEASURE_INTERVAL: u64 = 64;
 /// Splits between the stages of prefetching.
@@ -94,6 +97,7 @@ impl Writer<'_> {
         if !self.lower_data_end(p.data_end(number + 1), compact_units) {
             return self.note_shortage();
         }
+        p.limit.evicted_bucket.store(p.get(Field::EvictedBucket), Relaxed);
         self.prefetch_split(buckets.split_from());
         self.split(buckets);
     }
@@ -119,13 +123,16 @@ impl Writer<'_> {
         made
     }
 
-    /// Has the main log make room if buckets were full since the last time: its laps may be long, or come to
-    /// an end no more, because full buckets evict the items before they reach it.
+    /// Has the main log make room if full buckets have evicted items since the last split: its laps may be
+    /// long, or come to an end no more, because the items do not reach it.
     fn note_shortage(&self) {
         let limit = &self.partition.limit;
         let evicted = self.partition.get(Field::EvictedBucket);
-        if !self.partition.is_store() && evicted != limit.evicted_bucket.load(Relaxed) {
-            limit.evicted_bucket.store(evicted, Relaxed);
+        let before = limit.evicted_bucket.load(Relaxed).min(evicted);
+        limit.evicted_bucket.store(before, Relaxed);
+        if !self.partition.is_store()
+            && evicted - before > self.partition.get(Field::ItemsLive) / EVICTED_SHARE
+        {
             limit.index_waits.store(1, Relaxed);
         }
     }
