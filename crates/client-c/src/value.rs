@@ -121,10 +121,14 @@ pub(crate) unsafe fn fetch_many(
     // SAFETY: the same promise about the client.
     let mut status = unsafe { call(client, are_given.then_some(()), fetch) };
     let mut found = found.into_iter();
+    let mut first_failed = None;
     for (number, key) in wanted.iter().enumerate() {
         let told = match (key, key.and_then(|_| found.next())) {
             (_, Some(Ok(value))) => MicaniteValue::of(value),
-            (_, Some(Err(error))) => MicaniteValue::none(Status::of(&error)),
+            (_, Some(Err(error))) => {
+                first_failed.get_or_insert(number);
+                MicaniteValue::none(Status::of(&error))
+            }
             // There was no client to ask.
             (Some(_), None) => MicaniteValue::none(status),
             (None, None) => MicaniteValue::none(Status::BadArgument),
@@ -134,7 +138,8 @@ pub(crate) unsafe fn fetch_many(
         // SAFETY: as above; what was there before owns nothing.
         unsafe { place.write(told) };
     }
-    if status == Status::Ok && wanted.contains(&None) {
+    let first_null = wanted.iter().position(Option::is_none);
+    if are_given && first_null.is_some_and(|null| first_failed.is_none_or(|failed| null < failed)) {
         // SAFETY: the same promise about the client.
         status = unsafe { call(client, None::<()>, |_, ()| Ok(Status::Ok)) };
     }

@@ -147,7 +147,12 @@ static void many(micanite *client) {
     CHECK(values[0].length == 1 && values[4].length == 2 && memcmp(values[4].bytes, "22", 2) == 0);
     for (int i = 0; i < 5; i++)
         micanite_value_free(&values[i]);
-    keys[1] = "one", keys[3] = "two";
+    keys[0] = NULL;
+    failed(client, micanite_multi_get(client, keys, lengths, 5, values), MICANITE_BAD_ARGUMENT, "null");
+    CHECK(values[0].status == MICANITE_BAD_ARGUMENT && values[1].status == MICANITE_BAD_KEY);
+    for (int i = 0; i < 5; i++)
+        micanite_value_free(&values[i]);
+    keys[0] = "one", keys[1] = "one", keys[3] = "two";
     const size_t good[] = {3, 3, 4, 3, 3};
     CHECK(micanite_multi_get(client, keys, good, 5, values) == MICANITE_OK);
     CHECK(values[1].length == 1 && values[2].status == MICANITE_NOT_FOUND && values[3].length == 2);
