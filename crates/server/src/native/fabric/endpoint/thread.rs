@@ -80,6 +80,9 @@ impl EndpointThread {
         while !self.common.is_ending.load(Ordering::Relaxed) {
             let is_more = self.take_commands();
             self.start_waiting();
+            if self.common.is_abandoned.load(Ordering::Relaxed) {
+                break;
+            }
             let messages = self.poll();
             if std::mem::take(&mut self.is_unsaid) {
                 self.common.worker.ring();
@@ -97,7 +100,12 @@ impl EndpointThread {
             }
         }
         let Self { endpoint, common, .. } = self;
-        common.calls.within(|| drop(endpoint));
+        if common.is_abandoned.load(Ordering::Relaxed) {
+            // The provider may use what it has closed meanwhile (docs/fabric.md). The process keeps all.
+            std::mem::forget(endpoint);
+        } else {
+            common.calls.within(|| drop(endpoint));
+        }
     }
 
     fn tell(&mut self, event: Event) {
