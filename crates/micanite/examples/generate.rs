@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use micanite::{CommandLine, SOURCES, completed, reference};
+use micanite_command::{CommandLine, SOURCES, completed, reference};
 use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use micanite::{Command, CommandLine, trace};
+use micanite_command::{Command, CommandLine, trace};
 use micanite_host::{control, top};
 use micanite_load::load;
 use micanite_plan::plan;
 use micanite_server::configuration::unknown_variables;
 
 fn main() -> ExitCode {
-    micanite::end_at_a_panic();
+    micanite_command::end_at_a_panic();
     let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let parsed = CommandLine::try_parse();
     if let Ok(CommandLine { command }) = &parsed {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    match parsed.map_err(|error| micanite::suggest(error, words.iter().map(String::as_str))) {
+    match parsed.map_err(|error| micanite_command::suggest(error, words.iter().map(String::as_str))) {
         Ok(CommandLine { command: Command::Serve(arguments) }) => micanite_server::serve(*arguments),
         Ok(CommandLine { command: Command::Ctl(options) }) => control(options),
         Ok(CommandLine { command: Command::Top(options) }) => top(options),
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Ok(CommandLine { command: Command::Trace(options) }) => trace(&options),
         Ok(CommandLine { command: Command::Completions { shell } }) => {
             let mut text = Vec::new();
-            clap_complete::generate(shell, &mut micanite::completed(), "micanite", &mut text);
+            clap_complete::generate(shell, &mut micanite_command::completed(), "micanite", &mut text);
             // A reader that has seen enough closes the pipe.
             let _ = std::io::stdout().write_all(&text);
             ExitCode::SUCCESS

@@ -45,10 +45,10 @@ fn add_options(command: &Command, names: &mut Vec<String>) {
 
 /// Returns what is named and does not exist.
 fn offences(tree: &Tree) -> Vec<String> {
-    let line = micanite::CommandLine::command();
+    let line = micanite_command::CommandLine::command();
     let mut known = Vec::new();
     add_options(&line, &mut known);
-    let hidden = micanite::hidden_names();
+    let hidden = micanite_command::hidden_names();
     known.retain(|name| !hidden.contains(name));
     let ctl = line.find_subcommand("ctl").into_iter().flat_map(Command::get_subcommands);
     let ctl: Vec<_> = ctl.map(Command::get_name).collect();

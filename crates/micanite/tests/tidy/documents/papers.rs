@@ -4,7 +4,7 @@
 //! `benchmarks.rs` checks the commands of the benchmarks, and `bench/tests/papers.rs` runs their parser.
 
 use clap::Parser;
-use micanite::CommandLine;
+use micanite_command::CommandLine;
 
 use crate::markdown;
 use crate::tree::{self, Tree};
