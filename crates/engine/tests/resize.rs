@@ -335,8 +335,8 @@ fn a_store_far_below_its_greatest_limit_opens_again() {
     }
 }
 
-/// A limit that fell by less than a log gives up at a time, and was taken back or not reached, left a log that
-/// was damaged to the next process.
+/// A limit that fell by less than a log gives up at a time, and was taken back or not reached, left a log
+/// that was damaged to the next process.
 #[test]
 fn a_small_change_of_the_limit_leaves_a_sound_image() {
     for (rounds, back) in [(0, false), (1, false), (1, true), (5, true)] {

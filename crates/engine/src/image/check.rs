@@ -165,12 +165,11 @@ impl Partition {
                 .map(|field| log.get(field));
         let units = end - first;
         // The main one gives up a share of itself at a time, for the line of a bucket and its spare one, or
-        // more. Versions before 2026-12 left the small log as short as a limit that was taken back.
-        let least = match which {
+        // more. Earlier versions left the small one as much shorter after a limit that was taken back.
+        let least = match clean {
+            true => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
             // It was becoming shorter.
-            _ if !clean => 0,
-            LogKind::Small => 0,
-            LogKind::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
+            false => 0,
         };
         let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;
         let head_in_laps = before <= head && head <= tail;
