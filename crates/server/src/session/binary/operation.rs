@@ -2,16 +2,21 @@
 
 use micanite_engine::{Expiry, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, StoreMode};
 use micanite_wire::memcache::binary::{Arithmetic, Store};
-use micanite_wire::memcache::text::{StoreVerb, expiry};
+use micanite_wire::memcache::text::{self as wire, StoreVerb};
 
 use super::super::{Kind, text};
+
+/// Converts an expiry, which has no sign here: the largest is a time far away.
+fn expiry(exptime: u32, now_s: u32) -> u32 {
+    if exptime == u32::MAX { exptime } else { wire::expiry(exptime.into(), now_s) }
+}
 
 #[inline]
 pub(super) fn get<'a>(exptime: Option<u32>, now_s: u32) -> (Operation<'a>, Kind) {
     match exptime {
         None => (Operation::Get { cas: true }, Kind::Get),
         Some(exptime) => {
-            let expiry = Expiry(expiry(exptime.into(), now_s));
+            let expiry = Expiry(expiry(exptime, now_s));
             (Operation::GetAndTouch { expiry, cas: true }, Kind::GetAndTouch)
         }
     }
@@ -21,7 +26,7 @@ pub(super) fn get<'a>(exptime: Option<u32>, now_s: u32) -> (Operation<'a>, Kind)
 pub(super) fn touch<'a>(exptime: u32, now_s: u32) -> Operation<'a> {
     Operation::MetaGet(MetaGet {
         cas: true,
-        touch: Some(Expiry(expiry(exptime.into(), now_s))),
+        touch: Some(Expiry(expiry(exptime, now_s))),
         ..MetaGet::default()
     })
 }
@@ -36,7 +41,7 @@ pub(super) fn delete<'a>(cas: u64) -> Operation<'a> {
 /// Returns the engine's operation for a store. A loud one describes the new CAS value.
 #[inline]
 pub(super) fn store_operation<'a>(store: &Store<'_>, value: &'a [u8], now_s: u32) -> Operation<'a> {
-    let expiry = Expiry(expiry(store.exptime.into(), now_s));
+    let expiry = Expiry(expiry(store.exptime, now_s));
     if store.quiet && store.cas == 0 {
         return text::store_operation(store.verb, value, store.flags, expiry);
     }
@@ -64,7 +69,7 @@ pub(super) fn store_operation<'a>(store: &Store<'_>, value: &'a [u8], now_s: u32
 #[inline]
 pub(super) fn arithmetic<'a>(by: &Arithmetic<'_>, now_s: u32) -> (Operation<'a>, Kind) {
     let kind = if by.decrement { Kind::Decrement } else { Kind::Increment };
-    let at = |exptime: u32| Expiry(expiry(exptime.into(), now_s));
+    let at = |exptime: u32| Expiry(expiry(exptime, now_s));
     let operation = MetaArithmetic {
         delta: by.delta,
         decrement: by.decrement,
