@@ -35,7 +35,7 @@ const NO_DATA: i32 = nix::errno::Errno::ENODATA as i32;
 pub(crate) struct Domain {
     fabric: NonNull<ShimFabric>,
     process: ForkMark,
-    /// Its thread stands within a call: no other one may call the provider.
+    /// No call of the provider may begin any more: the thread of the endpoint stands within one.
     is_given_up: AtomicBool,
     /// Memory that peers could read. It lives until no endpoint can send from it.
     retired: Mutex<Vec<Arc<Region>>>,
@@ -162,7 +162,7 @@ impl Domain {
     /// It is called once, by the owner of the endpoint, who calls no function of the endpoint afterwards.
     pub(crate) unsafe fn shut(&self) -> bool {
         // SAFETY: the fabric is open until self is dropped.
-        self.process.is_of_this_process() && unsafe { micanite_fabric_shut(self.fabric.as_ptr()) == 0 }
+        self.may_close() && unsafe { micanite_fabric_shut(self.fabric.as_ptr()) == 0 }
     }
 
     /// Registers memory, for the transfers of this endpoint or for reads by others.
@@ -199,15 +199,19 @@ impl Domain {
         }
     }
 
-    /// Lets no further registration end.
+    /// Lets no registration end any more, and the endpoint stay open.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether this process may close what it has opened.
+    fn may_close(&self) -> bool {
+        self.process.is_of_this_process() && !self.is_given_up.load(Ordering::Relaxed)
+    }
+
     /// Ends a registration of this domain; returns false if libfabric keeps it.
     pub(crate) fn unregister(&self, registration: &Registration) -> bool {
-        self.process.is_of_this_process()
-            && !self.is_given_up.load(Ordering::Relaxed)
+        self.may_close()
             // SAFETY: registrations are ended once, by the drop of what has them, before the domain is
             // closed.
             && unsafe { micanite_fabric_unregister(registration.memory.as_ptr()) == 0 }
@@ -339,7 +343,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        if self.process.is_of_this_process() && !self.is_given_up.load(Ordering::Relaxed) {
+        if self.may_close() {
             // SAFETY: the endpoint is shut, because it has a reference to self until then, and all
             // registrations have ended for the same reason.
             unsafe { micanite_fabric_close(self.fabric.as_ptr()) };

@@ -22,9 +22,8 @@ pub struct GiveUp {
 }
 
 impl GiveUp {
-    /// Gives the endpoint up. From now on no thread but the endpoint's own calls the provider for it: buffers
-    /// and areas that are dropped keep their memory and their registrations, because that thread may yet use
-    /// them.
+    /// Gives the endpoint up. From now on nothing of it is closed: it stays open, and buffers and areas that
+    /// are dropped keep their memory and their registrations, because the provider may yet use them.
     pub fn give_up(&self) {
         self.domain.give_up();
         IS_ANY_GIVEN_UP.store(true, Ordering::Relaxed);

@@ -28,8 +28,6 @@ pub(super) struct Common {
     pub thread: Bell,
     /// The endpoint's thread is to end.
     pub is_ending: AtomicBool,
-    /// The endpoint was given up: its thread calls the provider no more.
-    pub is_abandoned: AtomicBool,
     /// It looks more often while there are clients.
     pub has_clients: AtomicBool,
     /// Polls that have failed, for no transfer in particular.
@@ -76,7 +74,6 @@ impl Link {
             worker: Bell::new().map_err(refused)?,
             thread: Bell::new().map_err(refused)?,
             is_ending: AtomicBool::new(false),
-            is_abandoned: AtomicBool::new(false),
             has_clients: AtomicBool::new(false),
             polls_failed: AtomicU64::new(0),
         });
@@ -203,7 +200,6 @@ impl Link {
     /// Gives the endpoint up: nobody waits for its thread, and the memory that it may use stays.
     pub fn abandon(&mut self) {
         self.right.give_up();
-        self.common.is_abandoned.store(true, Ordering::Relaxed);
         self.common.is_ending.store(true, Ordering::Relaxed);
         self.thread = None;
     }

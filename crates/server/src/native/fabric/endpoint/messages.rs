@@ -52,7 +52,7 @@ pub enum Lots {
     Hello(Buffer),
 }
 
-/// What a worker asks for.
+/// A request of the worker.
 #[derive(Debug)]
 pub(super) enum Command {
     Start(Post),
@@ -66,7 +66,7 @@ pub(super) enum Command {
     Free(Buffer),
 }
 
-/// What has happened.
+/// News for the worker.
 #[derive(Debug)]
 pub enum Event {
     /// A transfer has ended, or could not be started. A message without a tag has the address with which its

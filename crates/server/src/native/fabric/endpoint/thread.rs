@@ -77,12 +77,9 @@ impl EndpointThread {
         let _ = SigSet::all().thread_block();
         // A worker waits for it. A kernel may refuse it.
         shorten_slices();
-        while !self.common.is_ending.load(Ordering::Relaxed) {
+        while !self.is_ending() {
             let is_more = self.take_commands();
             self.start_waiting();
-            if self.common.is_abandoned.load(Ordering::Relaxed) {
-                break;
-            }
             let messages = self.poll();
             if std::mem::take(&mut self.is_unsaid) {
                 self.common.worker.ring();
@@ -99,13 +96,14 @@ impl EndpointThread {
                 Step::Block => self.rest(),
             }
         }
+        // One that was given up stays open: the provider may use what it has closed meanwhile (docs/fabric.md).
         let Self { endpoint, common, .. } = self;
-        if common.is_abandoned.load(Ordering::Relaxed) {
-            // The provider may use what it has closed meanwhile (docs/fabric.md). The process keeps all.
-            std::mem::forget(endpoint);
-        } else {
-            common.calls.within(|| drop(endpoint));
-        }
+        common.calls.within(|| drop(endpoint));
+    }
+
+    /// Returns whether no call of the provider is to begin any more.
+    fn is_ending(&self) -> bool {
+        self.common.is_ending.load(Ordering::Relaxed)
     }
 
     fn tell(&mut self, event: Event) {
@@ -138,16 +136,20 @@ impl EndpointThread {
     fn take_commands(&mut self) -> bool {
         let mut is_any = false;
         for _ in 0..COMMANDS_PER_POLL {
+            // It may have been given up within the last call.
+            if self.is_ending() {
+                break;
+            }
             let Ok(command) = self.commands.pop() else {
                 break;
             };
             is_any = true;
-            let common = Arc::clone(&self.common);
+            let calls = &self.common.calls;
             match command {
                 Command::Start(post) => self.take_post(post),
                 Command::Cancel(token) => {
                     self.fail_waiting(token, &Error::Cancelled);
-                    common.calls.within(|| self.endpoint.cancel(token));
+                    self.common.calls.within(|| self.endpoint.cancel(token));
                 }
                 Command::GiveUp(token) => {
                     self.fail_waiting(token, &Error::PeerGone);
@@ -157,10 +159,10 @@ impl EndpointThread {
                 }
                 Command::Forget(peer) => self.endpoint.forget(peer),
                 Command::Register(lot) => {
-                    let registered = common.calls.within(|| self.register(lot));
+                    let registered = calls.within(|| self.register(lot));
                     self.tell(Event::Registered(lot, registered));
                 }
-                Command::Free(buffer) => common.calls.within(|| drop(buffer)),
+                Command::Free(buffer) => calls.within(|| drop(buffer)),
             }
         }
         is_any
@@ -228,17 +230,14 @@ impl EndpointThread {
 
     /// Ends transfers of a token that were not started.
     fn fail_waiting(&mut self, token: u64, error: &Error) {
+        let mut ended: Vec<VecDeque<Post>> = Vec::new();
         for waiting in [&mut self.receives, &mut self.others] {
-            for _ in 0..waiting.len() {
-                match waiting.pop_front() {
-                    Some(post) if post.token == token => {
-                        self.is_unsaid = true;
-                        let _ = self.events.push(Event::Ended(post.failed(error.clone()), None));
-                    }
-                    Some(post) => waiting.push_back(post),
-                    None => {}
-                }
-            }
+            let (these, others) = std::mem::take(waiting).into_iter().partition(|post| post.token == token);
+            ended.push(these);
+            *waiting = others;
+        }
+        for post in ended.into_iter().flatten() {
+            self.tell(Event::Ended(post.failed(error.clone()), None));
         }
     }
 
@@ -258,7 +257,7 @@ impl EndpointThread {
         };
         let bell = &self.common.thread;
         bell.fall_asleep();
-        if self.commands.is_empty() && !self.common.is_ending.load(Ordering::Relaxed) {
+        if self.commands.is_empty() && !self.is_ending() {
             let descriptor = self.endpoint.descriptor().filter(|_| may_sleep);
             if sleep(bell.as_fd(), descriptor, most) {
                 bell.clear();
