@@ -195,7 +195,10 @@ impl<'a> Source<'a> {
             let file = folder.existing(file_name(partition.layout.number));
             let allocated = file.and_then(|file| {
                 let all = allocate_used(&file, &partition.layout, partition.gaps(), partition.buckets());
-                all.or_else(|_| {
+                all.or_else(|error| {
+                    if !is_full(&error) {
+                        return Err(error);
+                    }
                     partition.go_without_margin();
                     allocate_beside(&file, &partition.layout, partition.holes_without_margin())
                 })
@@ -278,9 +281,8 @@ impl<'a> Source<'a> {
 
     /// Returns the error for lack of space for an image.
     pub fn no_space(&self, bytes: usize, error: &io::Error) -> CreateError {
-        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let text = match self {
-            Self::Directory(folder) if is_full => {
+            Self::Directory(folder) if is_full(error) => {
                 let free = folder.bytes_free().unwrap_or(0) >> 20;
                 format!(
                     "an image of {} MiB (-m) does not fit in {self}: {free} MiB are free there ({error})",
@@ -299,6 +301,11 @@ impl<'a> Source<'a> {
             Self::Maps(_) => Ok(()),
         }
     }
+}
+
+/// Returns whether a file system, or a quota, has no more space.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Allocates the space of a partition on the disk, except for what a limit leaves unused.

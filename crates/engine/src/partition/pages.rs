@@ -183,7 +183,7 @@ impl Partition {
     pub fn shrink_hole(&self, gap: Gap) {
         let (first, end) = self.pages.holes[gap as usize].get();
         if self.keep_hole(gap, (self.pages_of(gap).0, end)) {
-            // Its pages are small ones.
+            // The committed pages are small ones.
             let huge = HUGE_PAGE_BYTES as u64;
             self.pages.collapsed[0].fetch_min(first / huge * huge, Relaxed);
         }

@@ -48,7 +48,7 @@ impl Cache {
             image: Some(directory.to_owned()),
             maps: None,
             nodes: None,
-            // What is there has room, whatever the limit was at the start.
+            // All items have room, whatever the limit was at the start.
             memory_bytes: self
                 .memory_limit_bytes()
                 .max(self.memory_used_bytes())

@@ -55,7 +55,7 @@ fn pages_go_back_after_they_were_pinned() {
     assert!(given_bytes(&cache) > 8 * MIB as u64, "{}", given_bytes(&cache));
 }
 
-/// What leaves a hole is present, and a hole that comes again waits anew.
+/// Pages that leave a hole are present, and a hole that comes again waits anew.
 #[test]
 fn a_hole_that_comes_again_waits_for_batches_again() {
     let cache = cache();
