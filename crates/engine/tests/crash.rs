@@ -4,6 +4,7 @@
 //! The writer is this program again, in a process of its own. Before and after each operation it
 //! appends a record to a journal; the kernel keeps both, image and journal, when it is killed.
 
+#[path = "common/writers.rs"]
 mod writers;
 
 use std::collections::HashMap;

@@ -1,53 +1,24 @@
 //! The limit of the memory changes while requests run: a store keeps all that it acknowledged, a cache may
 //! miss and never lies, and the memory goes back to the system.
 
+#[path = "common/directory.rs"]
+mod directory;
+#[path = "common/random.rs"]
+mod random;
+
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::env::temp_dir;
 use std::sync::Arc;
 
+use directory::Directory;
 use micanite_engine::*;
+use random::Random;
 
 const NOW_S: u32 = 1000;
 const MIB: usize = 1 << 20;
 const MAX_BYTES: usize = 16 * MIB;
 /// Calls of upkeep within which the memory has followed a limit.
 const ROUNDS_MAX: usize = 10_000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % end
-    }
-}
-
-/// A directory that is removed with its test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("micanite-limits-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    /// Returns the bytes that the files take on the disk.
-    fn disk_bytes(&self) -> u64 {
-        let files = fs::read_dir(&self.0).unwrap();
-        files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn config(semantics: Semantics, image: Option<&Directory>) -> Config {
     Config {
@@ -162,7 +133,7 @@ impl Run {
 
 fn model(semantics: Semantics, image: bool) {
     for seed in 1..4 {
-        let directory = Directory::new(&format!("model-{semantics:?}-{image}-{seed}"));
+        let directory = Directory::new(&temp_dir(), &format!("limits-model-{semantics:?}-{image}-{seed}"));
         let config = config(semantics, image.then_some(&directory));
         let mut run = Run::new(&config, seed);
         for round in 0..6 {
@@ -215,7 +186,7 @@ fn a_store_in_files_whose_limit_changes_loses_nothing() {
 /// A lower limit keeps the newest items of a cache, about as many as fit, and files take less of the disk.
 #[test]
 fn a_lower_limit_evicts_the_oldest_and_gives_memory_back() {
-    let directory = Directory::new("lower");
+    let directory = Directory::new(&temp_dir(), "limits-lower");
     let config = Config {
         memory_bytes: MAX_BYTES,
         eviction: Eviction::Fifo,
@@ -226,12 +197,12 @@ fn a_lower_limit_evicts_the_oldest_and_gives_memory_back() {
         run.set(key, 1000);
     }
     let full = run.cache.stats().items_live;
-    assert!(directory.disk_bytes() > 15 * MIB as u64);
+    assert!(directory.allocated_bytes() > 15 * MIB);
     run.cache.set_memory_limit(6 * MIB).unwrap();
     settle(&run.cache, &mut run.worker);
     (0..20).for_each(|_| run.worker.maintain(NOW_S));
-    let disk_bytes = directory.disk_bytes();
-    assert!(disk_bytes < 10 * MIB as u64, "{disk_bytes}");
+    let allocated = directory.allocated_bytes();
+    assert!(allocated < 10 * MIB, "{allocated}");
     let kept = run.cache.stats().items_live;
     assert!(kept * 16 > full * 5 && kept * 16 < full * 6, "{kept} of {full}");
     let newest: Vec<u64> = (20_000 - kept * 8 / 10..20_000).collect();
@@ -245,7 +216,7 @@ fn a_lower_limit_evicts_the_oldest_and_gives_memory_back() {
     }
     let again = run.cache.stats().items_live;
     assert!(again * 100 > full * 97, "{again} of {full}");
-    assert!(directory.disk_bytes() > 15 * MIB as u64);
+    assert!(directory.allocated_bytes() > 15 * MIB);
 }
 
 /// Calls upkeep until nothing is left to do for the limit.
@@ -295,18 +266,18 @@ fn a_lower_limit_keeps_what_fits() {
 /// Pages that were used again after a higher limit go back with the next lower one.
 #[test]
 fn memory_goes_back_each_time() {
-    let directory = Directory::new("again");
+    let directory = Directory::new(&temp_dir(), "limits-again");
     let config = Config { memory_bytes: MAX_BYTES, ..config(Semantics::Cache, Some(&directory)) };
     let mut run = Run::new(&config, 1);
     for _ in 0..2 {
         run.cache.set_memory_limit(MAX_BYTES).unwrap();
         settle_wholly(&mut run);
         (0..20_000u64).for_each(|key| run.set(key, 1000));
-        assert!(directory.disk_bytes() > 15 * MIB as u64);
+        assert!(directory.allocated_bytes() > 15 * MIB);
         run.cache.set_memory_limit(6 * MIB).unwrap();
         settle_wholly(&mut run);
-        let disk_bytes = directory.disk_bytes();
-        assert!(disk_bytes < 10 * MIB as u64, "{disk_bytes}");
+        let allocated = directory.allocated_bytes();
+        assert!(allocated < 10 * MIB, "{allocated}");
     }
     run.check_all();
 }
@@ -346,7 +317,7 @@ fn an_impossible_limit_is_refused_with_one_that_is_possible() {
 #[test]
 fn an_image_with_another_limit_is_opened() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let directory = Directory::new(&format!("reopen-{semantics:?}"));
+        let directory = Directory::new(&temp_dir(), &format!("limits-reopen-{semantics:?}"));
         let config = config(semantics, Some(&directory));
         let mut run = Run::new(&config, 1);
         (0..3_000u64).for_each(|key| run.set(key, 1000));

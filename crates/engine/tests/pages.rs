@@ -1,13 +1,19 @@
 //! Pages of the gaps that a limit leaves: whatever happens, no more is allocated, or resident, than the limit
 //! and what [`Config::growth_bytes`] names.
 
+#[path = "common/directory.rs"]
+mod directory;
+#[path = "common/random.rs"]
+mod random;
+
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use directory::Directory;
 use micanite_engine::*;
 use micanite_memory::numa::Policy;
+use random::Random;
 
 const NOW_S: u32 = 1000;
 const MIB: usize = 1 << 20;
@@ -17,29 +23,12 @@ const ROUNDS_MAX: usize = 100_000;
 /// Memory of the test itself: names, lists, the allocator's.
 const OWN_BYTES: usize = 2 * MIB;
 
-/// A directory that is removed with its test, in memory if there is such a file system: only there files have
-/// huge pages, and a load from a hole takes space.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let shared = Path::new("/dev/shm");
-        let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        let path = parent.join(format!("micanite-pages-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    fn allocated_bytes(&self) -> usize {
-        let files = fs::read_dir(&self.0).unwrap();
-        files.map(|file| file.unwrap().metadata().unwrap().blocks() as usize * 512).sum()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Makes a directory in memory if there is such a file system: only there files have huge pages, and a load
+/// from a hole takes space.
+fn directory(name: &str) -> Directory {
+    let shared = Path::new("/dev/shm");
+    let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+    Directory::new(&parent, &format!("pages-{name}"))
 }
 
 /// Keeps other tests of this process from taking memory, until the result is dropped.
@@ -52,17 +41,6 @@ fn alone() -> MutexGuard<'static, ()> {
 fn resident_bytes() -> usize {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % end
-    }
 }
 
 fn config(semantics: Semantics, image: Option<&Directory>) -> Config {
@@ -164,7 +142,7 @@ impl Run {
 fn history(semantics: Semantics, image: bool) {
     let _alone = alone();
     for seed in 1..4 {
-        let directory = Directory::new(&format!("history-{semantics:?}-{image}-{seed}"));
+        let directory = directory(&format!("history-{semantics:?}-{image}-{seed}"));
         let directory = image.then_some(&directory);
         let mut run = Run::new(&config(semantics, directory), seed);
         run.touch();
@@ -220,7 +198,7 @@ fn a_store_in_files_takes_no_more_than_its_limit_and_what_is_printed() {
 #[test]
 fn an_empty_cache_with_a_high_greatest_limit_takes_little() {
     let _alone = alone();
-    let directory = Directory::new("empty");
+    let directory = directory("empty");
     let config = Config { memory_bytes_max: Some(2048 * MIB), ..config(Semantics::Cache, Some(&directory)) };
     for _ in 0..2 {
         let mut run = Run::new(&config, 1);
@@ -236,7 +214,7 @@ fn an_empty_cache_with_a_high_greatest_limit_takes_little() {
 #[test]
 fn an_index_that_shrinks_beside_a_gap_loses_nothing() {
     let _alone = alone();
-    let directory = Directory::new("shrink");
+    let directory = directory("shrink");
     let mut run = Run::new(&config(Semantics::Store, Some(&directory)), 1);
     for key in 0..100_000u64 {
         run.worker.set(&key.to_le_bytes(), b"small", Expiry::NEVER, NOW_S);

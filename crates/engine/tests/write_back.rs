@@ -3,6 +3,7 @@
 //!
 //! The writer is this program again, in a process of its own, with a journal, as in `crash.rs`.
 
+#[path = "common/writers.rs"]
 mod writers;
 
 use std::collections::HashMap;
