@@ -5,12 +5,12 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import threading
 
 import pymemcache
 import pytest
 
+from harness import disk
 from harness.memory import MIB, resident_bytes
 from harness.poll import until
 from harness.server import run
@@ -253,11 +253,8 @@ def test_a_kill_while_an_image_is_resized_leaves_it_whole(start, tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system in memory, of 72 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=72m", "none", str(path)], check=True)
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with disk.small_disk(tmp_path / "disk", 72 << 10) as path:
+        yield path
 
 
 def fill_up(disk):

@@ -5,12 +5,12 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 
 import pytest
 
+from harness import disk
 from harness.failures import nothing_wrong
 from harness.memcached.values import is_value_of, value_of
 from harness.server import run
@@ -229,11 +229,8 @@ def test_a_mode_that_cannot_be_changed_is_called_that(reached_by_all):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 32 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", str(path)], check=True)
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with disk.small_disk(tmp_path / "disk", 32 << 10) as path:
+        yield path
 
 
 def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, small_disk, key):

@@ -140,8 +140,8 @@ class Connection:
         """The statistics as a dictionary of text."""
         self.send(" ".join(("stats", *arguments)).encode() + b"\r\n")
         result = {}
-        while (line := self.line()) != b"END":
-            assert line is not None and line.startswith(b"STAT "), f"stats {arguments}: {line!r}"
+        for line in self.lines_before(b"END"):
+            assert line.startswith(b"STAT "), f"stats {arguments}: {line!r}"
             name, _, value = line[5:].decode().partition(" ")
             result[name] = value
         return result

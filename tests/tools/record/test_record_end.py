@@ -1,10 +1,10 @@
 """Ends of a recording: at its limits, on a full disk, with its server."""
 
 import resource
-import subprocess
 
 import pytest
 
+from harness import disk
 from harness.admin import Admin
 from harness.poll import until
 from harness.tools.record import Recording, cat, done
@@ -51,13 +51,8 @@ def test_the_file_is_limited(start):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 64 KiB."""
-    done_ = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, text=True
-    )
-    if done_.returncode != 0:
-        pytest.skip("cannot mount a tmpfs")
-    yield tmp_path
-    subprocess.run(["umount", tmp_path], check=True)
+    with disk.small_disk(tmp_path / "disk", 64) as path:
+        yield path
 
 
 def test_a_full_disk_ends_it_and_the_server_goes_on(start, small_disk):
