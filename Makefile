@@ -84,11 +84,13 @@ TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the benchmarks, the site; before a release
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of the whole trace"
-	@$(MAKE) --no-print-directory test \
+	@mkdir -p $(TARGET_DIR)
+	@status=0; $(MAKE) --no-print-directory test \
 	  LOOM_CRATES="chunks engine local server" \
 	  TEST_PARTS="test-compile lint-full test-unit test-loom test-bench test-release test-packages docs" \
-	  2>&1 | tee $(TARGET_DIR)/full.log
-	@scripts/test/totals $(TARGET_DIR)/full.log $(SKIPS_FILE) tests/expected-skips.txt
+	  2>&1 | tee $(TARGET_DIR)/full.log || status=$$?; \
+	  scripts/test/totals $(TARGET_DIR)/full.log $(SKIPS_FILE) tests/expected-skips.txt || status=$$?; \
+	  exit $$status
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
