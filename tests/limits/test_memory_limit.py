@@ -10,10 +10,10 @@ import threading
 import pymemcache
 import pytest
 
-from harness import disk
 from harness.memory import MIB, resident_bytes
 from harness.poll import until
 from harness.server import run
+from harness.tools import disk
 
 VALUE = b"v" * 1000
 

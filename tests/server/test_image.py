@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from harness import disk
 from harness.failures import nothing_wrong
 from harness.memcached.values import is_value_of, value_of
 from harness.server import run
+from harness.tools import disk
 
 COUNT = 5000
 

@@ -4,9 +4,9 @@ import resource
 
 import pytest
 
-from harness import disk
 from harness.admin import Admin
 from harness.poll import until
+from harness.tools import disk
 from harness.tools.record import Recording, cat, done
 
 

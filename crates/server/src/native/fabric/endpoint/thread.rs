@@ -96,7 +96,8 @@ impl EndpointThread {
                 Step::Block => self.rest(),
             }
         }
-        // One that was given up stays open: the provider may use what it has closed meanwhile (docs/fabric.md).
+        // One that was given up stays open: the provider may use what it has closed meanwhile
+        // (docs/fabric.md).
         let Self { endpoint, common, .. } = self;
         common.calls.within(|| drop(endpoint));
     }
