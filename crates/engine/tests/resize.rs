@@ -250,38 +250,36 @@ fn count_found(worker: &mut Worker, keys: &[u64]) -> usize {
 /// limit that fits, and a store has all of its items.
 #[test]
 fn an_image_that_has_grown_is_opened_at_the_least_limit_that_fits() {
-    for (semantics, value_bytes) in
-        [(Semantics::Store, 1000), (Semantics::Store, 8), (Semantics::Cache, 1000), (Semantics::Cache, 8)]
-    {
-        for close in [true, false] {
-            let directory = Directory::new(&format!("grown-{semantics:?}-{value_bytes}-{close}"));
-            let (config, keys) = grown(&directory, semantics, value_bytes, close);
-            assert!(Cache::try_out(&config, false).is_ok());
-            let (cache, mut worker) = open(&config);
-            let limit = cache.memory_limit_bytes();
-            let needs_more = semantics == Semantics::Store || value_bytes == 8;
-            assert!(
-                if needs_more { limit > 8 * MIB && limit < 24 * MIB } else { limit == 8 * MIB },
-                "{limit}"
-            );
-            while cache.is_following_limit() {
-                worker.maintain(NOW_S);
+    for (semantics, value_bytes, close) in [
+        (Semantics::Store, 1000, true),
+        (Semantics::Store, 8, false),
+        (Semantics::Cache, 1000, false),
+        (Semantics::Cache, 8, true),
+    ] {
+        let directory = Directory::new(&format!("grown-{semantics:?}-{value_bytes}-{close}"));
+        let (config, keys) = grown(&directory, semantics, value_bytes, close);
+        assert!(Cache::try_out(&config, false).is_ok());
+        let (cache, mut worker) = open(&config);
+        let limit = cache.memory_limit_bytes();
+        let needs_more = semantics == Semantics::Store || value_bytes == 8;
+        assert!(if needs_more { limit > 8 * MIB && limit < 24 * MIB } else { limit == 8 * MIB }, "{limit}");
+        while cache.is_following_limit() {
+            worker.maintain(NOW_S);
+        }
+        assert!(cache.memory_used_bytes() <= limit);
+        let found = count_found(&mut worker, &keys);
+        match semantics {
+            Semantics::Store => assert_eq!(found, keys.len()),
+            Semantics::Cache => assert!(found * 5 > keys.len(), "{found} of {}", keys.len()),
+        }
+        // A smaller limit is refused with the same bound, once less is there it is taken.
+        if semantics == Semantics::Store {
+            assert!(cache.set_memory_limit(8 * MIB).is_err());
+            for key in &keys[keys.len() / 8..] {
+                worker.delete(&key.to_le_bytes(), NOW_S);
             }
-            assert!(cache.memory_used_bytes() <= limit);
-            let found = count_found(&mut worker, &keys);
-            match semantics {
-                Semantics::Store => assert_eq!(found, keys.len()),
-                Semantics::Cache => assert!(found * 5 > keys.len(), "{found} of {}", keys.len()),
-            }
-            // A smaller limit is refused with the same bound, once less is there it is taken.
-            if semantics == Semantics::Store {
-                assert!(cache.set_memory_limit(8 * MIB).is_err());
-                for key in &keys[keys.len() / 8..] {
-                    worker.delete(&key.to_le_bytes(), NOW_S);
-                }
-                (0..4000).for_each(|_| worker.maintain(NOW_S));
-                cache.set_memory_limit(8 * MIB).unwrap();
-            }
+            (0..4000).for_each(|_| worker.maintain(NOW_S));
+            cache.set_memory_limit(8 * MIB).unwrap();
         }
     }
 }
@@ -307,30 +305,30 @@ fn a_store_of_another_size_gets_the_limit_that_it_needs() {
 /// counted a small log, which it does not have.
 #[test]
 fn a_store_far_below_its_greatest_limit_opens_again() {
-    for (mib, mib_max, lowered_mib) in [(8, 9, 7), (8, 32, 6), (8, 80, 6), (6, 256, 6)] {
-        for close in [true, false] {
-            let directory = Directory::new(&format!("far-below-{mib_max}-{close}"));
-            let config =
-                Config { memory_bytes_max: Some(mib_max * MIB), ..directory.config(Semantics::Store, mib) };
-            let (cache, mut worker) = open(&config);
-            let keys: Vec<u64> = (0..10_000).collect();
-            for key in &keys {
-                assert_eq!(worker.set(&key.to_le_bytes(), b"x", Expiry::NEVER, NOW_S), Outcome::Stored);
-            }
-            cache.set_memory_limit(lowered_mib * MIB).unwrap();
-            while cache.is_following_limit() {
-                worker.maintain(NOW_S);
-            }
-            assert_eq!(cache.snapshot(&directory.0.join("snapshot"), NOW_S).unwrap().left_out, 0);
-            if close {
-                cache.close().unwrap();
-            }
-            drop((cache, worker));
-            for image in [directory.image(), directory.0.join("snapshot")] {
-                let (cache, mut worker) = open(&Config { image: Some(image), ..config.clone() });
-                assert_eq!(count_found(&mut worker, &keys), keys.len());
-                cache.close().unwrap();
-            }
+    for (mib, mib_max, lowered_mib, close) in
+        [(8, 9, 7, true), (8, 32, 6, false), (8, 80, 6, true), (6, 256, 6, false)]
+    {
+        let directory = Directory::new(&format!("far-below-{mib_max}-{close}"));
+        let config =
+            Config { memory_bytes_max: Some(mib_max * MIB), ..directory.config(Semantics::Store, mib) };
+        let (cache, mut worker) = open(&config);
+        let keys: Vec<u64> = (0..10_000).collect();
+        for key in &keys {
+            assert_eq!(worker.set(&key.to_le_bytes(), b"x", Expiry::NEVER, NOW_S), Outcome::Stored);
+        }
+        cache.set_memory_limit(lowered_mib * MIB).unwrap();
+        while cache.is_following_limit() {
+            worker.maintain(NOW_S);
+        }
+        assert_eq!(cache.snapshot(&directory.0.join("snapshot"), NOW_S).unwrap().left_out, 0);
+        if close {
+            cache.close().unwrap();
+        }
+        drop((cache, worker));
+        for image in [directory.image(), directory.0.join("snapshot")] {
+            let (cache, mut worker) = open(&Config { image: Some(image), ..config.clone() });
+            assert_eq!(count_found(&mut worker, &keys), keys.len());
+            cache.close().unwrap();
         }
     }
 }

@@ -204,7 +204,7 @@ mod tests {
             let (mut in_flight, mut stored) = (VecDeque::new(), HashSet::new());
             let (mut gets, mut missed) = (0u32, HashSet::new());
             let mut random = Random::new(5);
-            while gets < 100_000 {
+            while gets < 25_000 {
                 match stream.next(&mut items, &mut held_updates) {
                     Next::Read(read) => {
                         gets += read as u32;
@@ -228,7 +228,7 @@ mod tests {
                 }
             }
             let ratio = missed.len() as f64 / f64::from(gets);
-            assert!((ratio - 0.063).abs() < 0.003, "{ratio}");
+            assert!((ratio - 0.063).abs() < 0.006, "{ratio}");
             let left = missed.difference(&stored).count();
             assert!(left <= missed.len() / 10 + in_flight_max, "{left}");
         }

@@ -61,7 +61,7 @@ fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: boo
                 client.worker.maintain(now_s);
             }
         }
-        if second > seconds / 2 && second % 8 == 0 {
+        if second > seconds / 2 && second % 24 == 0 {
             let expired = cache.partitions[0].units_expired(client.now_s);
             worst = worst.max(expired * 100 / geometry.data_units);
         }

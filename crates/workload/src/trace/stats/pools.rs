@@ -48,10 +48,6 @@ fn memory_bytes(pool: Pool) -> u64 {
 /// Two days to warm up, and three that count.
 #[test]
 fn hit_rates_and_causes_of_misses_in_the_engine() {
-    [false, true].into_iter().for_each(hit_rates_and_causes);
-}
-
-fn hit_rates_and_causes(daily: bool) {
     for (pool, hits, cause, share) in [
         (Pool::Usr, 98.2, Miss::Eviction, 87.0),
         (Pool::App, 92.9, Miss::Eviction, 72.0),
@@ -60,9 +56,7 @@ fn hit_rates_and_causes(daily: bool) {
         (Pool::Sys, 98.7, Miss::Compulsory, 100.0),
     ] {
         // The times of day change all pools alike: one has to do.
-        if daily && pool != Pool::Etc {
-            continue;
-        }
+        let daily = pool == Pool::Etc;
         let memory_bytes = Some(memory_bytes(pool));
         let [warm, all] =
             [48.0, 120.0].map(|hours| figures(&gathered(pool, hours, memory_bytes, daily)).reads);
