@@ -188,20 +188,20 @@ soak: build
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability tests/fabric
 
-lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree, crates that package
+lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, dependencies (cargo deny), no machine's path in the tree, crates that package
 	@scripts/deps python
 	scripts/lint/text
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt $(BENCH) --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	scripts/lint/dependencies
 	scripts/lint/paths
 	scripts/lint/crates
 
-# Clippy of what is compiled in another way: with fewer features, for loom, for the fuzzer.
+# Rustdoc, and clippy of what is compiled in another way: with fewer features, for loom, for the fuzzer.
 lint-full: feature-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	cargo clippy --package micanite-net --features testing -- -D warnings
 	scripts/test/loom --lint
 	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
