@@ -146,7 +146,7 @@ fn goodput_stays_at_the_peak_under_double_load() {
     let mut overload = Overload::new(&Options { batch: Batch::Fixed(1), ..options() });
     assert!(overload.second(1.0).lost > 0, "there is something to adapt to");
     overload.second(1.0);
-    for _ in 0..2 {
+    for _ in 0..3 {
         let Count { arrived, lost, answered } = overload.second(1.0);
         let goodput = answered[0] + answered[1];
         let said = format!("{arrived} arrived, {lost} lost, {answered:?} answered");
