@@ -330,6 +330,23 @@ def test_a_full_disk_does_not_end_a_server_whose_limit_was_lowered(start, small_
     assert end(server) == 0
 
 
+def test_an_image_of_more_partitions_takes_no_more_than_is_printed(start, tmp_path):
+    """Its partitions stay with a smaller -t and -m: 32 take up to 9 MiB each beside the limit."""
+    image = ["-I", "64k", "--image", tmp_path / "image", "--memory-max", "512"]
+    server = start("-t", "8", "-m", "512", *image)
+    assert " in 32 partitions" in server.stderr()
+    assert end(server) == 0
+    refused = run("-p", "-1", "-t", "1", "-m", "64", *image)
+    assert refused.returncode == 64
+    said = "the image has 32 partitions, which may take 288 MiB beside the limit, more than -m, 64 MiB"
+    assert said in refused.stderr
+    server = start("-t", "1", "-m", "300", *image)
+    assert ", 212 MiB for a limit that can rise (--memory-max)" in server.stderr()
+    assert end(server) == 0
+    server = start("-t", "1", "-m", "64", *image[:-1], "64")
+    assert " in 4 partitions" in server.stderr()
+
+
 def test_an_empty_cache_with_a_high_greatest_limit_takes_little(start, small_disk):
     """-m 64 --memory-max 4096 took 478 MB while it was empty."""
     options = ["-t", "1", "--image", small_disk / "image"]

@@ -246,7 +246,8 @@ fn a_trial_agrees_with_the_start_that_follows() {
             drop((cache, worker));
             match (tried, Cache::new(&next)) {
                 (Ok(tried), Ok(opened)) if change < 8 => {
-                    assert_eq!((tried, opened.seed()), (Some(seed), seed))
+                    assert_eq!(tried, Some((seed, opened.layout())));
+                    assert_eq!(opened.seed(), seed);
                 }
                 (Ok(tried), Ok(_)) => assert_eq!(tried, None),
                 (Err(tried), Err(refused)) => {

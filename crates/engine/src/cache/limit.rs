@@ -57,28 +57,35 @@ impl std::error::Error for LimitError {}
 const GAP_BYTES_PRESENT_MAX: usize = 2 * HUGE_PAGE_BYTES + RETURN_BYTES_MIN as usize;
 
 impl Config {
-    /// Returns the most bytes that the partitions take beside the limit, because it is below
-    /// [`Config::memory_bytes_max`]: each has up to two gaps without pages, which end within pages.
+    /// Returns the most bytes that new partitions take beside the limit ([`Layout::growth_bytes`]).
     ///
     /// # Errors
     /// The memory needs too many partitions.
     pub fn growth_bytes(&self) -> Result<usize, CreateError> {
-        let partitions = Layout::count(self)?;
-        let gaps = if self.semantics == Semantics::Store { 1 } else { 2 };
-        let most = gaps * GAP_BYTES_PRESENT_MAX + INDEX_MARGIN_BYTES as usize;
-        let unused_bytes = self.memory_bytes_max().saturating_sub(self.memory_bytes);
-        Ok((partitions * most).min(unused_bytes))
+        Ok(growth_bytes(self, Layout::count(self)?))
     }
+}
+
+impl Layout {
+    /// Returns the most bytes that the partitions take beside the limit, because it is below
+    /// [`Config::memory_bytes_max`]: each has up to two gaps without pages, which end within pages. An image
+    /// keeps its partitions, so there may be more of them than the configuration asks for.
+    pub fn growth_bytes(&self, config: &Config) -> usize {
+        growth_bytes(config, self.partitions)
+    }
+}
+
+fn growth_bytes(config: &Config, partitions: usize) -> usize {
+    let gaps = if config.semantics == Semantics::Store { 1 } else { 2 };
+    let most = gaps * GAP_BYTES_PRESENT_MAX + INDEX_MARGIN_BYTES as usize;
+    let unused_bytes = config.memory_bytes_max().saturating_sub(config.memory_bytes);
+    (partitions * most).min(unused_bytes)
 }
 
 /// Returns the least limit of each partition, in bytes, in which what all of them hold has room.
 pub(crate) fn least_of_one(partitions: &[Partition]) -> usize {
     let words = partitions.iter().map(Partition::limit_words_min).max().unwrap_or(0);
-    let bytes = words as usize * 8;
-    match Layout::whole_pages(bytes) {
-        whole if whole < bytes => Layout::whole_pages(bytes + HUGE_PAGE_BYTES),
-        whole => whole,
-    }
+    Layout::whole_pages_for(words as usize * 8)
 }
 
 impl Cache {
@@ -86,6 +93,11 @@ impl Cache {
     /// [`Config::memory_bytes`] is at first what it needs.
     pub fn memory_limit_bytes(&self) -> usize {
         self.limit_bytes.load(Ordering::Relaxed) as usize
+    }
+
+    /// Returns the most bytes that the partitions take beside the limit ([`Layout::growth_bytes`]).
+    pub fn growth_bytes(&self) -> usize {
+        self.layout().growth_bytes(self.config())
     }
 
     /// Returns whether the memory has the size of the limit.

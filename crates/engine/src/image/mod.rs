@@ -14,6 +14,7 @@ pub(crate) mod numbers;
 pub(crate) mod outside;
 mod recover;
 mod resize;
+mod room;
 mod source;
 mod starts;
 mod trial;
@@ -105,7 +106,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
             let removed = source.remove_incomplete(discarded);
             let removed = removed.map_err(|error| failed("in", &error))?;
             removed.map_err(|what| damaged(source, &what))?;
-            return create(config, source, ImageState::Created, lock);
+            return create(config, Layout::of(config)?, source, (ImageState::Created, lock));
         }
     };
     let unusable = |unusable| match unusable {
@@ -138,7 +139,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         }
         drop(partitions);
         source.mark_discarded().map_err(|error| failed("in", &error))?;
-        return create(config, source, ImageState::Discarded { reason }, lock);
+        return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
     }
     let check = |check: &dyn Fn(&Partition) -> Checked| {
         check_all(&partitions, check).map_err(|what| damaged(source, &what))
@@ -251,12 +252,16 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
     marks::set(partitions)
 }
 
-/// Makes an empty image where there is none, and holds it.
-pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
+/// Makes an empty image of this layout where there is none, and holds it.
+pub(crate) fn create_new(
+    config: &Config,
+    layout: Layout,
+    source: &Source<'_>,
+) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_incomplete(false)) {
-        Some(Ok(Ok(()))) => create(config, source, ImageState::Created, lock),
+        Some(Ok(Ok(()))) => create(config, layout, source, (ImageState::Created, lock)),
         _ => Err(CreateError::of(CreateErrorKind::Exists, format!("there is an image in {source} already"))),
     }
 }
@@ -264,11 +269,10 @@ pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened,
 /// Makes an empty image, in place of an existing one.
 fn create(
     config: &Config,
+    layout: Layout,
     source: &Source<'_>,
-    state: ImageState,
-    lock: Option<Hold>,
+    (state, lock): (ImageState, Option<Hold>),
 ) -> Result<Opened, CreateError> {
-    let layout = Layout::of(config)?;
     let secret = Secret::random().map_err(CreateError::no_random_numbers)?;
     source.check_count(&layout)?;
     source.remove(layout.partitions);

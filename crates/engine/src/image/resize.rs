@@ -15,15 +15,15 @@ use micanite_memory::folder::Folder;
 use micanite_wire::hash::{KeyHash, PARTITION_BITS};
 
 use crate::cache::config::Config;
-use crate::cache::error::{CreateError, CreateErrorKind};
+use crate::cache::error::CreateError;
 use crate::cache::layout::Layout;
+use crate::image::room::{Held, Size, check_space, least, no_room};
 use crate::image::source::{Source, file_name, header_of_file};
 use crate::image::{ImageState, close, create, numbers};
 use crate::index::entry::Entry;
-use crate::index::hash::Secret;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
-use crate::partition::{Partition, PartitionLayout, Place, Semantics};
+use crate::partition::{Partition, Place, Semantics};
 use crate::region::{Field, LogField};
 use crate::writer::{Found, NewItem, Writer};
 
@@ -92,8 +92,8 @@ fn replace(folder: &Folder, new: &Folder) -> io::Result<()> {
 }
 
 /// Writes an image of the configured size with the items of these partitions, which stay as they are, in its
-/// place. A store whose items have no room within the limit gets a higher one, if there may be one. Returns
-/// the state that the image then has.
+/// place. A store whose items have no room within the limit keeps its partitions, and gets a higher limit, if
+/// there may be one. Returns the state that the image then has.
 pub(super) fn resize(
     config: &Config,
     source: &Source<'_>,
@@ -105,17 +105,21 @@ pub(super) fn resize(
     let failed = |error: io::Error| {
         CreateError::new(format!("cannot resize the image in {source}: {error}. It is as it was"))
     };
-    let from_bytes = used_bytes(&old);
+    let size = Size::of(&old);
     let mut config = Config { seed: old[0].layout.seed, readers: false, nodes: None, ..config.clone() };
-    while let Some(least_bytes) = copy_beside(&config, (folder, source), &old)? {
-        // An estimate may be too low.
-        let least_bytes = least_bytes.max(config.memory_bytes / 8 * 9);
-        let larger = least_bytes.min(config.memory_bytes_max());
-        if larger <= config.memory_bytes {
-            let progress = Resizing { from_bytes, to_bytes: config.memory_bytes, percent: 0 };
-            return Err(no_room(source, progress, least_bytes));
+    let mut layout = Layout::of(&config)?;
+    while !copy_beside(&config, layout, (folder, source), (&old, size))? {
+        let held: Vec<Held> = old.iter().map(Held::of_partition).collect();
+        let (kept, mut least_bytes) = least(&config, &held)?;
+        if kept == layout && least_bytes <= config.memory_bytes {
+            // What was estimated is too low.
+            least_bytes = config.memory_bytes / 8 * 9;
         }
-        config.memory_bytes = larger;
+        if config.memory_bytes_max() < least_bytes {
+            return Err(no_room(source, size.progress(config.memory_bytes), least_bytes));
+        }
+        config.memory_bytes = least_bytes.max(config.memory_bytes);
+        layout = Layout::keeping(&config, old.len())?;
     }
     drop(old);
     let path = folder.path().join(BEING_MADE);
@@ -123,110 +127,32 @@ pub(super) fn resize(
     folder.rename_inner(BEING_MADE, COMPLETE).map_err(failed)?;
     folder.sync().map_err(failed)?;
     replace(folder, &new).map_err(failed)?;
-    Ok(ImageState::Resized { from_bytes, to_bytes: config.memory_bytes })
+    Ok(ImageState::Resized { from_bytes: size.used_bytes, to_bytes: config.memory_bytes })
 }
 
-/// Copies items into a new image, and closes it. Returns a memory that suffices if a store has no room for
-/// them; then there is no new image.
+/// Copies items into a new image, and closes it. Returns false if a store has no room for them; then there is
+/// no new image.
 fn copy_beside(
     config: &Config,
+    layout: Layout,
     (folder, source): (&Folder, &Source<'_>),
-    old: &[Partition],
-) -> Result<Option<usize>, CreateError> {
+    (old, size): (&[Partition], Size),
+) -> Result<bool, CreateError> {
     let failed = |error: io::Error| {
         CreateError::new(format!("cannot resize the image in {source}: {error}. It is as it was"))
     };
-    let layout = Layout::of(config)?;
-    let progress = Resizing { from_bytes: used_bytes(old), to_bytes: config.memory_bytes, percent: 0 };
-    check_space(folder, source, progress)?;
+    check_space(folder, source, (size, config.memory_bytes))?;
     let beside = Source::directory(&folder.path().join(BEING_MADE))?;
-    let made = create(config, &beside, ImageState::Created, None)?;
-    let mut copy = Copy::new(old, &made.partitions, progress, config.on_resize);
+    let made = create(config, layout, &beside, (ImageState::Created, None))?;
+    let mut copy = Copy::new(old, &made.partitions, size.progress(config.memory_bytes), config.on_resize);
     copy.run();
     if config.semantics == Semantics::Store && copy.left_out > 0 {
         beside.remove(layout.partitions);
         folder.remove_directory(BEING_MADE).map_err(failed)?;
-        let units = old.iter().map(|partition| partition.get(Field::UnitsLive)).sum();
-        let index_units = old.iter().map(Partition::index_units).sum();
-        let of = &made.partitions[0].layout;
-        return Ok(Some(least_bytes(units, index_units, of, layout.partitions)));
+        return Ok(false);
     }
     close(&made.partitions).map_err(failed)?;
-    Ok(None)
-}
-
-fn used_bytes(partitions: &[Partition]) -> usize {
-    partitions.iter().map(|partition| partition.used_words() as usize * 8).sum()
-}
-
-fn check_space(folder: &Folder, source: &Source<'_>, progress: Resizing) -> Result<(), CreateError> {
-    let Resizing { from_bytes, to_bytes, .. } = progress;
-    match folder.bytes_free() {
-        Ok(free_bytes) if free_bytes < to_bytes as u64 => Err(CreateError::of(
-            // The next start would find it so, too.
-            CreateErrorKind::Mismatch,
-            format!(
-                "resizing the image in {source} from {} MiB to {} MiB (-m) needs {} MiB beside it until it \
-                 is done, and {} MiB are free there. It is as it was: -m {} opens it",
-                from_bytes >> 20,
-                to_bytes >> 20,
-                to_bytes >> 20,
-                free_bytes >> 20,
-                from_bytes >> 20
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Returns a memory in which the items of a store have room, with some space to move them: they take these
-/// units, and their index these.
-fn least_bytes(units: u64, index_units: u64, new: &PartitionLayout, partitions: usize) -> usize {
-    let beside = new.heap_first() as u64 + new.item_units_max;
-    // Keys spread over partitions by chance.
-    let bytes = (units + index_units) * 8 * 9 / 8 + beside * 8 * partitions as u64;
-    bytes as usize
-}
-
-/// Returns the error for a store whose items have no room.
-fn no_room(source: &Source<'_>, progress: Resizing, least_bytes: usize) -> CreateError {
-    let text = format!(
-        "the store in {source} has {} MiB of memory, and its items have no room in {} (-m): -m {} suffices",
-        progress.from_bytes >> 20,
-        progress.to_bytes >> 20,
-        least_bytes.div_ceil(1 << 20)
-    );
-    CreateError::of(CreateErrorKind::Mismatch, text)
-}
-
-/// Tries whether an image of another size, which may be in use, could be copied to one of the configured
-/// size. What is written to it meanwhile has to fit as well.
-pub(super) fn try_out(config: &Config, source: &Source<'_>, of: &Layout) -> Result<(), CreateError> {
-    let Source::Directory(folder) = source else {
-        return Ok(());
-    };
-    let layout = Layout::of(config)?;
-    let (from_bytes, to_bytes) = (of.partitions * of.partition_bytes, config.memory_bytes);
-    let mut progress = Resizing { from_bytes, to_bytes, percent: 0 };
-    if config.semantics == Semantics::Store {
-        let (mut units, mut index_units) = (0, 0);
-        for number in 0..of.partitions {
-            let file = folder.existing(file_name(number)).and_then(|file| header_of_file(&file));
-            let header = file.map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
-            let word = |field: Field| header[field as usize];
-            units += word(Field::UnitsLive);
-            let data_end = word(Field::DataEnd) + word(Field::MainGap);
-            index_units += word(Field::RegionWords).saturating_sub(data_end);
-        }
-        let new = layout.partition(config, Secret::KNOWN, 0);
-        let least = least_bytes(units, index_units, &new, layout.partitions);
-        if config.memory_bytes_max() < least {
-            return Err(no_room(source, progress, least));
-        }
-        progress.to_bytes = to_bytes.max(least);
-    }
-    // A cache keeps its newest items.
-    check_space(folder, source, progress)
+    Ok(true)
 }
 
 /// A copy of all items into new partitions.

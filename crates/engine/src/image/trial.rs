@@ -10,17 +10,17 @@ use crate::cache::layout::Layout;
 use crate::cache::readers;
 use crate::image::header::{self, Unusable};
 use crate::image::source::{First, HeaderWords, Source};
-use crate::image::{damaged, resize};
+use crate::image::{damaged, room};
 use crate::region::Field;
 
 impl Cache {
     /// Tries whether [`Cache::new`] would open what this configuration names, and returns the seed of the
-    /// image that is there. `is_own` tells that a process that will have closed it by then uses the image
-    /// now. That it is not damaged, and that its items have room, is known only when it is opened.
+    /// image that is there, and the layout that it would have. `is_own` tells that a process that will have
+    /// closed it by then uses the image now. Damage is found only when it is opened.
     ///
     /// # Errors
     /// As for [`Cache::new`].
-    pub fn try_out(config: &Config, is_own: bool) -> Result<Option<u64>, CreateError> {
+    pub fn try_out(config: &Config, is_own: bool) -> Result<Option<(u64, Layout)>, CreateError> {
         readers::check(config)?;
         // A directory that is not there yet is made, because the kernel alone knows whether it can be.
         let made = config.image.as_deref().filter(|path| !path.exists());
@@ -42,14 +42,18 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-fn try_source(config: &Config, source: &Source<'_>, is_own: bool) -> Result<Option<u64>, CreateError> {
+fn try_source(
+    config: &Config,
+    source: &Source<'_>,
+    is_own: bool,
+) -> Result<Option<(u64, Layout)>, CreateError> {
     // It is released at the end.
     let _lock = if is_own { None } else { source.lock()? };
     let failed = |error| CreateError::new(format!("in {source}: {error}"));
     match source.first().map_err(failed)? {
         First::Header(header) => {
-            fits(config, source, &header)?;
-            Ok(Some(header[Field::Seed as usize]))
+            let layout = fits(config, source, &header)?;
+            Ok(Some((header[Field::Seed as usize], layout)))
         }
         First::Missing | First::Incomplete => {
             let layout = Layout::of(config)?;
@@ -60,8 +64,9 @@ fn try_source(config: &Config, source: &Source<'_>, is_own: bool) -> Result<Opti
     }
 }
 
-/// Checks that an image fits the configuration, or can be copied to one that does.
-fn fits(config: &Config, source: &Source<'_>, header: &HeaderWords) -> Result<(), CreateError> {
+/// Checks that an image fits the configuration, or can be copied to one that does. Returns the layout of
+/// that.
+fn fits(config: &Config, source: &Source<'_>, header: &HeaderWords) -> Result<Layout, CreateError> {
     let mismatch =
         |reason: String| CreateError::of(CreateErrorKind::Mismatch, format!("in {source}: {reason}"));
     let layout = header::layout_of(config, header).map_err(|unusable| match unusable {
@@ -71,7 +76,7 @@ fn fits(config: &Config, source: &Source<'_>, header: &HeaderWords) -> Result<()
     source.check_count(&layout)?;
     match header::has_other_size(config, &layout) {
         true if config.maps.is_some() => Err(mismatch(header::other_size(config, &layout))),
-        true => resize::try_out(config, source, &layout),
-        false => Ok(()),
+        true => room::try_out(config, source, &layout),
+        false => Ok(layout),
     }
 }

@@ -183,11 +183,12 @@ impl PartitionLayout {
         self.index().line(number)
     }
 
-    /// Returns the end of the data space beside an index of `buckets` main buckets.
+    /// Returns the end of the data space beside an index of `buckets` main buckets; 0 if the index has no
+    /// room, as in a part of the memory that is too small ([`Self::within`]).
     pub fn data_end(&self, buckets: u64) -> u64 {
         let index_words = self.index_lines(buckets) * BUCKET_WORDS as u64;
         let most = self.data_units_max.saturating_add(self.data_first() as u64);
-        (self.region_words - index_words).min(most)
+        self.region_words.saturating_sub(index_words).min(most)
     }
 
     /// Returns the most main buckets that leave the least data space.
@@ -219,15 +220,15 @@ impl PartitionLayout {
     pub fn room_units_min(&self) -> u64 {
         let end = self.data_end(self.buckets_max());
         if self.semantics == Semantics::Store {
-            return (end - 1).saturating_sub((self.heap_first() + BLOCK_UNITS_MIN - 1) as u64);
+            return end.saturating_sub(1).saturating_sub((self.heap_first() + BLOCK_UNITS_MIN - 1) as u64);
         }
-        let main_units = end - self.data_first() as u64 - self.small_units();
+        let main_units = end.saturating_sub(self.data_first() as u64 + self.small_units());
         main_units - main_units / LAP_SHARE
     }
 
     /// Returns the initial units of the data space.
     pub fn data_units(&self) -> u64 {
-        self.data_end(self.buckets) - self.data_first() as u64
+        self.data_end(self.buckets).saturating_sub(self.data_first() as u64)
     }
 
     /// Returns the words of the header that never change.

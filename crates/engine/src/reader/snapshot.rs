@@ -15,7 +15,7 @@ use crate::cache::error::CreateErrorKind;
 use crate::image::{self, Source, numbers};
 use crate::index::hash::IndexHash;
 use crate::operations::request::Outcome;
-use crate::partition::Partition;
+use crate::partition::{Partition, Semantics};
 use crate::reader::copy::Copied;
 use crate::region::Field;
 use crate::writer::{NewItem, Writer};
@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub items: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Items that the copy had no room for, because it divides its index or space differently.
+    /// Items of a cache that the copy had no room for, because it divides its space differently.
     pub left_out: u64,
 }
 
@@ -37,7 +37,8 @@ impl Cache {
     /// run. For any thread that is not a worker.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is an image; errors of the file system.
+    /// `AlreadyExists` if there is an image; errors of the file system; a full store was written meanwhile,
+    /// and not all of it has room. Then there is no copy.
     pub fn snapshot(&self, directory: &Path, now_s: u32) -> io::Result<Snapshot> {
         self.without_write_back(now_s, || self.snapshot_of_data(directory, now_s))
     }
@@ -64,7 +65,8 @@ impl Cache {
             io::Error::new(kind, error.to_string())
         };
         let source = Source::directory(directory).map_err(refused)?;
-        let copy = image::create_new(&config, &source).map_err(refused)?;
+        // The same partitions: what one of them holds has room in its copy.
+        let copy = image::create_new(&config, self.layout(), &source).map_err(refused)?;
         let copies: Box<[Partition]> = copy.partitions.into();
         numbers::go_on(&self.partitions, &copies, numbers::AHEAD_OF_WRITES);
         let bits = copies.len().ilog2();
@@ -83,6 +85,15 @@ impl Cache {
                 self.copy_bucket(partition, number, now_s, &mut put);
                 number += 1;
             }
+        }
+        if config.semantics == Semantics::Store && snapshot.left_out > 0 {
+            source.remove(copies.len());
+            let text = format!(
+                "{} items found no room in the copy, which was removed. Writes had filled the store \
+                 meanwhile: give it more memory, or try again when there are fewer",
+                snapshot.left_out
+            );
+            return Err(io::Error::other(text));
         }
         copies[0].set(Field::FlushDue, self.flush_due_s().into());
         image::close(&copies)?;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use micanite_control::nodes::Nodes;
-use micanite_control::{Placement, cores};
+use micanite_control::{Placement, cores, size};
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, Maps};
 use micanite_net::{Listener, Stream};
 use micanite_workload::recording::End;
@@ -359,12 +359,30 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
     let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     let cache = Arc::new(cache);
-    if let Err(failure) = hash_seed_fits(settings, cache.seed()) {
+    let partitions = cache.layout().partitions;
+    let fits = growth_fits(settings, partitions, cache.growth_bytes());
+    if let Err(failure) = fits.and_then(|()| hash_seed_fits(settings, cache.seed())) {
         drop(OpenImage(cache));
         return Err(failure);
     }
     cache.set_prefetch(settings.prefetch);
     Ok(cache)
+}
+
+/// Checks what the partitions of an image take beside the limit: there may be more than new ones would be.
+fn growth_fits(settings: &Settings, partitions: usize, bytes: usize) -> Result<(), Failure> {
+    if bytes <= settings.memory_bytes {
+        return Ok(());
+    }
+    let text = format!(
+        "the image has {partitions} partitions, which may take {} beside the limit, more than -m, {}: the \
+         limit can rise to {} (--memory-max)\n  With a larger -m the image stays as it is. With a \
+         --memory-max as large as -m it is copied to fewer partitions.",
+        size::text(bytes),
+        size::text(settings.memory_bytes),
+        size::text(settings.memory_bytes_max)
+    );
+    Err(Failure { code: EXIT_USAGE, text })
 }
 
 /// Checks the seed that an image has.

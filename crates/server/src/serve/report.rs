@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_control::{Balance, size};
-use micanite_engine::{ImageState, Layout, Resizing, Semantics};
+use micanite_engine::{Cache, ImageState, Layout, Resizing, Semantics};
 use micanite_memory::allocated_bytes;
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
@@ -83,6 +83,12 @@ impl Beside {
         }
     }
 
+    /// As the partitions are, which an image keeps.
+    fn opened(settings: &Settings, cache: &Cache) -> Self {
+        let recovery_bytes = settings.image.as_ref().map_or(0, |_| cache.layout().recovery_bytes());
+        Self { growth_bytes: cache.growth_bytes(), recovery_bytes, ..Self::of(settings) }
+    }
+
     fn total(&self) -> usize {
         let serving_bytes = self.connections_bytes
             + self.values_bytes
@@ -146,7 +152,7 @@ pub(super) fn print(
         ("workers", workers(&server.settings)),
         ("memory", memory(server)),
         ("values", values(&server.settings)),
-        ("beside", beside(&server.settings)),
+        ("beside", beside(server)),
         ("control", control_text(control)),
     ] {
         start!(INFO, about = name, "{text}");
@@ -333,8 +339,9 @@ fn values(settings: &Settings) -> String {
 }
 
 /// Describes the memory beside `-m`: what is allocated now, and the most that it can become.
-fn beside(settings: &Settings) -> String {
-    let beside = Beside::of(settings);
+fn beside(server: &Server) -> String {
+    let settings = &server.settings;
+    let beside = Beside::opened(settings, &server.shared.cache);
     let now = match allocated_bytes() {
         Some(bytes) => format!("{} now, ", size::text(bytes + beside.mapped_bytes)),
         None => String::new(),

@@ -15,7 +15,7 @@ use micanite_net::xdp::Interface;
 use micanite_net::{Inherited, Listener};
 
 use super::opened::load_secrets;
-use super::{Failure, fabric, hash_seed_fits, kernel_get, listeners, local, no_cache, process};
+use super::{Failure, fabric, growth_fits, hash_seed_fits, kernel_get, listeners, local, no_cache, process};
 use crate::configuration::{ControlSocket, Settings};
 use crate::control::restart::{Heirloom, Running, Trial, answer, place};
 use crate::control::{NoSocket, Socket};
@@ -151,7 +151,10 @@ fn try_cache(settings: &Settings, trial: &Trial, running: &Running) -> Result<()
     let is_own = has_maps || directory.is_some() && directory == running.image;
     let config = Config { maps, ..settings.engine(settings.hash_seed.unwrap_or(0)) };
     let found = Cache::try_out(&config, is_own).map_err(|error| no_cache(settings, &config, &error))?;
-    found.map_or(Ok(()), |seed| hash_seed_fits(settings, seed))
+    found.map_or(Ok(()), |(seed, layout)| {
+        growth_fits(settings, layout.partitions, layout.growth_bytes(&config))?;
+        hash_seed_fits(settings, seed)
+    })
 }
 
 /// Tries the places of Unix sockets, but for those where the running server has some.

@@ -1,6 +1,8 @@
 //! An image of another size: its items are copied to a new one, which takes its place, wherever the process
 //! is killed.
 
+mod room;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -294,7 +296,7 @@ fn a_store_of_another_size_gets_the_limit_that_it_needs() {
     assert_eq!(Cache::try_out(&too_small, false).unwrap_err().kind(), CreateErrorKind::Mismatch);
     assert_eq!(Cache::new(&too_small).unwrap_err().kind(), CreateErrorKind::Mismatch);
     let larger = Config { memory_bytes_max: Some(32 * MIB), ..config };
-    assert!(Cache::try_out(&larger, false).is_ok());
+    Cache::try_out(&larger, false).unwrap();
     let (cache, mut worker) = open(&larger);
     assert!(matches!(cache.image_state(), ImageState::Resized { .. }));
     assert!(cache.memory_limit_bytes() > 20 * MIB && cache.memory_limit_bytes() < 32 * MIB);
