@@ -57,7 +57,7 @@ impl Writer<'_> {
 
     /// Counts a request for the item of a hint.
     #[inline(always)]
-    fn count_hinted(&self, hint: &Hint<'_>, header: Header) {
+    pub fn count_hinted(&self, hint: &Hint<'_>, header: Header) {
         if !header.is_counted(self.partition.layout.policy.frequency_max) {
             let counted = header.with_frequency(self.frequency_after(header.frequency()));
             self.set_header(hint.position, counted.with_fetched(true));
@@ -126,17 +126,23 @@ impl Writer<'_> {
 
     /// Calls `look` with a value in place.
     pub fn show<R>(&self, found: &Found, look: impl FnOnce(&[u8]) -> R) -> R {
+        self.show_bytes(found.value_at(), found.value_bytes(), look)
+    }
+
+    /// Calls `look` with bytes of the region.
+    #[inline(always)]
+    pub fn show_bytes<R>(&self, first_byte: usize, bytes: usize, look: impl FnOnce(&[u8]) -> R) -> R {
         #[cfg(not(any(loom, miri)))]
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
-            let value = unsafe { self.partition.region.plain_bytes(found.value_at(), found.value_bytes()) };
+            let value = unsafe { self.partition.region.plain_bytes(first_byte, bytes) };
             look(value)
         }
         #[cfg(any(loom, miri))]
         {
-            let mut value = vec![0; found.value_bytes()];
-            self.partition.region.copy_out(found.value_at(), &mut value);
+            let mut value = vec![0; bytes];
+            self.partition.region.copy_out(first_byte, &mut value);
             look(&value)
         }
     }

@@ -49,7 +49,7 @@ impl Worker {
         let (mut executed, mut next) = if self.is_spent() || !cache.prefetch_on.load(Ordering::Relaxed) {
             (0, Next::Unhinted)
         } else if let [request] = batch {
-            let hint = look_up(cache, self.number, request);
+            let hint = look_up(cache, self.number, request.hash);
             self.execute_window(std::slice::from_ref(request), std::slice::from_ref(&hint), 0, now_s, sink)
         } else {
             self.execute_windows(batch, now_s, sink)

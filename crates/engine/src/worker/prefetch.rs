@@ -11,6 +11,7 @@ use crate::index::tags::{Level, Scalar, Tags};
 use crate::limits::WINDOW_REQUESTS;
 use crate::operations::request::Request;
 use crate::partition::{Hint, UNSURE};
+use micanite_wire::hash::KeyHash;
 
 /// Results of prefetching, for each request of a window. Those that no request has are not initialised: they
 /// are more memory than a short batch touches.
@@ -74,20 +75,20 @@ pub(super) fn prefetch_items(level: Level, hints: &mut Hints<'_>) {
 
 /// Looks for the item of a request that stands alone, as both stages would. The worker is inside the batch.
 #[inline]
-pub(super) fn look_up<'a>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
+pub(super) fn look_up(cache: &Cache, worker: usize, hash: KeyHash) -> Hint<'_> {
     match cache.level {
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         // SAFETY: the processor has these instructions (`Level::of_this_processor`).
         #[expect(unsafe_code, reason = "instructions that not every processor has")]
-        Level::Avx512 => unsafe { look_up_avx512(cache, worker, request) },
-        _ => look_up_by::<Scalar>(cache, worker, request),
+        Level::Avx512 => unsafe { look_up_avx512(cache, worker, hash) },
+        _ => look_up_by::<Scalar>(cache, worker, hash),
     }
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[target_feature(enable = "avx512f,avx2,bmi1,bmi2,lzcnt")]
-fn look_up_avx512<'a>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
-    look_up_by::<crate::index::tags::Avx512>(cache, worker, request)
+fn look_up_avx512(cache: &Cache, worker: usize, hash: KeyHash) -> Hint<'_> {
+    look_up_by::<crate::index::tags::Avx512>(cache, worker, hash)
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -115,10 +116,10 @@ fn items_avx2(hints: &mut Hints<'_>) {
 }
 
 #[inline(always)]
-fn look_up_by<'a, T: Tags>(cache: &'a Cache, worker: usize, request: &Request<'_>) -> Hint<'a> {
-    let partition = cache.partition(request.hash);
+fn look_up_by<T: Tags>(cache: &Cache, worker: usize, hash: KeyHash) -> Hint<'_> {
+    let partition = cache.partition(hash);
     let changes = partition.changes_seen(owner_of_facts(cache, worker));
-    let hash = partition.index_hash(request.hash);
+    let hash = partition.index_hash(hash);
     if changes == UNSURE {
         return Hint::nothing(partition, hash);
     }

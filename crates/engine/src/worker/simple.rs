@@ -6,6 +6,7 @@ use crate::log::item::Expiry;
 use crate::operations::request::{Condition, Operation, Outcome, ReplySink, Request, ValueMeta};
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own};
+use crate::worker::prefetch::look_up;
 
 /// Keeps one reply.
 #[derive(Default)]
@@ -45,8 +46,22 @@ impl Worker {
     ) -> Result<Option<R>, Outcome> {
         let hash = self.cache().hash(key);
         self.flush_if_due(now_s);
-        let partition = self.cache().partition(hash);
         let batch = self.enter();
+        let hint = look_up(self.cache(), batch.number(), hash);
+        if hint.is_fact() {
+            let writer = Own::writer(hint.partition, now_s);
+            if hint.entry == 0 {
+                writer.keep_hints();
+                return Ok(None);
+            }
+            if let Some(item) = writer.plain_item(&hint, key) {
+                writer.keep_hints();
+                let seen = writer.show_bytes(item.value_at, item.value_bytes, |value| look(value, 0));
+                writer.count_hinted(&hint, item.header);
+                return Ok(Some(seen));
+            }
+        }
+        let partition = hint.partition;
         if partition.route.permission(batch.number()) == Permission::Own {
             let writer = Own::writer(partition, now_s);
             let hash = partition.index_hash(hash);
