@@ -5,7 +5,7 @@
 //! bytes, the hash, the operation, the value copied out and its first word compared.
 
 mod backing;
-mod batches;
+mod calls;
 pub(crate) mod contenders;
 pub(crate) mod cores;
 mod full_store;
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Items, a power of two; the full run also measures four times as many
     #[arg(long, default_value_t = 16 << 20)]
     pub items: u64,
-    /// The eviction policy of throughput and overhead (default: the engine's)
+    /// The eviction policy of throughput, of single requests and of overhead (default: the engine's)
     #[arg(long)]
     pub eviction: Option<Eviction>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cpus = micanite_control::cores::allowed();
     let (mut report, [first, last]) = options.common.begin("engine")?;
     throughput::run(options, &mut report)?;
-    batches::run(options, &mut report)?;
+    calls::run(options, &mut report)?;
     parts::run(options, &mut report)?;
     overhead::run(options, &mut report)?;
     full_store::run(options, &mut report)?;

@@ -50,6 +50,18 @@ impl<const K: usize, const V: usize> Hashbrown<K, V> {
     pub fn new(items: u64) -> Self {
         Self { map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, OneShotXxh3) }
     }
+
+    /// Returns the value of a key.
+    #[inline]
+    pub fn value(&self, key: &[u8; K]) -> Option<&[u8; V]> {
+        self.map.get(key)
+    }
+
+    /// Stores a value.
+    #[inline]
+    pub fn put(&mut self, key: [u8; K], value: [u8; V]) {
+        self.map.insert(key, value);
+    }
 }
 
 impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {

@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use super::Options;
-use super::contenders::{Micanite, SET, config_of, run_batches};
-use super::throughput::fill;
 use crate::Result;
+use crate::engine::Options;
+use crate::engine::contenders::{Micanite, SET, config_of, run_batches};
+use crate::engine::throughput::fill;
 use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
