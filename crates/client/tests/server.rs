@@ -2,6 +2,8 @@
 
 mod calls;
 mod common;
+#[path = "server/failures.rs"]
+mod failures;
 
 use common::Server;
 use micanite_client::{

@@ -26,12 +26,22 @@ impl Client {
         let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
         answers.resize_with(operations.len(), || None);
         let mut large = Vec::new();
+        let first = self.next_token;
+        self.next_token += operations.len() as u64;
+        let batch = (operations, first);
         let exchanged = match &mut self.way {
-            Way::Datagrams(datagrams) => datagrams.0.exchange(operations, &mut answers, &mut large),
-            Way::Fabric(link) => exchange::exchange(&mut **link, operations, &mut answers),
-            Way::Local(link) => exchange::exchange(&mut **link, operations, &mut answers),
+            Way::Datagrams(datagrams) => datagrams.0.exchange(batch, &mut answers, &mut large),
+            Way::Fabric(link) => exchange::exchange(&mut **link, batch, &mut answers),
+            Way::Local(link) => exchange::exchange(&mut **link, batch, &mut answers),
         };
         if let Err(error) = exchanged {
+            // What is on its way has no caller any more.
+            match &mut self.way {
+                Way::Datagrams(datagrams) => datagrams.0.give_up(),
+                Way::Local(link) => link.give_up(),
+                // Only the child of a fork gets errors there, and connects anew.
+                Way::Fabric(_) => {}
+            }
             let error = Error::from(error);
             let failed = || Err(error.clone());
             return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
@@ -52,10 +62,11 @@ impl Client {
 }
 
 impl Link {
-    /// Executes a batch by datagrams. Numbers of operations that need a stream go to `large`.
+    /// Executes a batch by datagrams, whose tokens count from `first`. Numbers of operations that need a stream
+    /// go to `large`.
     fn exchange(
         &mut self,
-        operations: &[Operation<'_>],
+        (operations, first): (&[Operation<'_>], u64),
         answers: &mut [Option<Result<Answer, Error>>],
         large: &mut Vec<usize>,
     ) -> std::io::Result<()> {
@@ -65,7 +76,7 @@ impl Link {
         while next < operations.len() || in_flight > 0 {
             let now_ns = self.now_ns();
             while let Some(operation) = operations.get(next) {
-                match self.submit(now_ns, operation, next as u64) {
+                match self.submit(now_ns, operation, first + next as u64) {
                     Ok(()) => in_flight += 1,
                     Err(SubmitError::Full) if in_flight > 0 => break,
                     Err(SubmitError::TooLong) => large.push(next),
@@ -76,8 +87,10 @@ impl Link {
             self.flush();
             let ended = self.driver().counters().completed;
             let mut take = |completion: Completion<'_>| {
+                let Some(number) = number_of(completion.token, first, operations.len()) else {
+                    return;
+                };
                 in_flight -= 1;
-                let number = completion.token as usize;
                 match completion.outcome {
                     Outcome::UseStream => large.push(number),
                     _ => answers[number] = Some(answer(&completion)),
@@ -124,6 +137,12 @@ fn repeat_reads(
             *place = Some(link.call(operation));
         }
     }
+}
+
+/// Returns the number of an operation in its batch; `None` if it belongs to another one.
+pub(super) fn number_of(token: u64, first: u64, operations: usize) -> Option<usize> {
+    let number = token.checked_sub(first)? as usize;
+    (number < operations).then_some(number)
 }
 
 /// Converts a completion to the result of a blocking call. Servers are named later.

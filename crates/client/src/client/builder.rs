@@ -1,6 +1,6 @@
 //! Servers and settings of a client.
 
-use super::{Client, Streams, Way};
+use super::{Client, Streams, TOKEN_FIRST, Way};
 use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
 use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
@@ -79,7 +79,7 @@ impl Builder {
     /// A name has no address, no server replies, or the port cannot be opened.
     pub fn connect(self) -> Result<Client, Error> {
         let process = ForkMark::new()?;
-        Ok(Client { way: self.way()?, builder: self, process })
+        Ok(Client { way: self.way()?, builder: self, process, next_token: TOKEN_FIRST })
     }
 
     /// Connects in the child of the process that has connected.

@@ -1,6 +1,7 @@
 //! Concurrent operations over links that submit and poll, until all have ended.
 
-use super::{Answer, batch::answer};
+use super::Answer;
+use super::batch::{answer, number_of};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::fabric::FabricLink;
@@ -58,17 +59,17 @@ macro_rules! exchange {
 exchange!(FabricLink);
 exchange!(LocalLink);
 
-/// Executes a batch.
+/// Executes a batch, whose tokens count from `first`.
 pub(super) fn exchange(
     link: &mut impl Exchange,
-    operations: &[Operation<'_>],
+    (operations, first): (&[Operation<'_>], u64),
     answers: &mut [Option<Result<Answer, Error>>],
 ) -> io::Result<()> {
     let (mut next, mut in_flight) = (0, 0_usize);
     while next < operations.len() || in_flight > 0 {
         let now_ns = link.now_ns();
         while let Some(operation) = operations.get(next) {
-            match link.submit(now_ns, operation, next as u64) {
+            match link.submit(now_ns, operation, first + next as u64) {
                 Ok(()) => in_flight += 1,
                 Err(SubmitError::Full) => break,
                 Err(error) => answers[next] = Some(Err(link.refused(operation.key, error))),
@@ -76,8 +77,10 @@ pub(super) fn exchange(
             next += 1;
         }
         let ended = link.poll(now_ns, |completion| {
-            in_flight -= 1;
-            answers[completion.token as usize] = Some(answer(&completion));
+            if let Some(number) = number_of(completion.token, first, operations.len()) {
+                in_flight -= 1;
+                answers[number] = Some(answer(&completion));
+            }
         })?;
         if ended == 0 && (in_flight > 0 || next < operations.len()) {
             link.wait(u64::MAX)?;

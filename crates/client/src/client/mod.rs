@@ -77,7 +77,13 @@ pub struct Client {
     /// Connects it anew.
     builder: Builder,
     process: ForkMark,
+    /// Token of the next operation. No two operations have the same: a batch that was left by an error or a
+    /// panic may end its operations in a later one, which ignores them.
+    next_token: u64,
 }
+
+/// Token of the first operation. Callers of [`Client::local_link`] count theirs from 0, most likely.
+const TOKEN_FIRST: u64 = 1 << 63;
 
 /// Way to the servers.
 #[derive(Debug)]

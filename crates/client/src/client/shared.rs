@@ -1,6 +1,6 @@
 //! The blocking client for threads.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use micanite_memory::ForkMark;
 
@@ -52,12 +52,18 @@ impl SharedClient {
         Builder::default().server(name).connect_shared()
     }
 
-    /// Runs calls of the client, when those of other threads have ended.
+    /// Runs calls of the client, when those of other threads have ended. After calls that have panicked it
+    /// connects anew.
     ///
     /// # Errors
     /// That of the calls, or [`Error::Forked`], or the error of connecting in the child of a fork.
     pub fn run<R>(&self, calls: impl FnOnce(&mut Client) -> Result<R, Error>) -> Result<R, Error> {
-        self.generation()?.run(|| self.builder.clone().connect_in_child(), calls)
+        let generation = self.generation()?;
+        let builder = || self.builder.clone();
+        match std::ptr::eq(generation, &raw const self.first) {
+            true => generation.run(|| builder().connect(), calls),
+            false => generation.run(|| builder().connect_in_child(), calls),
+        }
     }
 
     /// Gets the value of a key into a buffer, if the memory of a server on the same host answers; returns the
@@ -122,7 +128,13 @@ impl Generation {
         connect: impl FnOnce() -> Result<Client, Error>,
         calls: impl FnOnce(&mut Client) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut place = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.client.lock().unwrap_or_else(|poisoned| {
+            // A panic has left the client in the middle of a call.
+            let mut place = poisoned.into_inner();
+            *place = None;
+            self.client.clear_poison();
+            place
+        });
         let client = match &mut *place {
             Some(client) => client,
             none => none.insert(connect()?),

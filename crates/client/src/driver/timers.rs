@@ -99,17 +99,32 @@ impl Driver {
     pub(super) fn lose(&mut self, now_ns: u64, server: u16, sink: &mut impl FnMut(Completion<'_>)) {
         self.counters.servers_lost += 1;
         self.servers[usize::from(server)].health = Health::Dead;
-        for index in 0..self.slots.len() as u16 {
-            let slot = self.slots.get(index);
-            if slot.state != State::Free && slot.server == server {
-                self.take_out(index);
-                self.end_all(index, Outcome::ServerDown, sink);
-            }
-        }
+        self.end_where(|of| of == server, Outcome::ServerDown, sink);
         let state = &mut self.servers[usize::from(server)];
         debug_assert!(state.lanes.iter().all(|lane| lane.held == 0 && lane.filling == [NONE; 2]));
         state.fetch = None;
         let again_at = now_ns.saturating_add(self.options.dead_for_ns);
         self.fetch_directory(server, again_at);
+    }
+
+    /// Ends all requests: none of them is sent again, and a late reply to one is ignored.
+    pub(crate) fn give_up(&mut self, sink: &mut impl FnMut(Completion<'_>)) {
+        self.end_where(|_| true, Outcome::Unknown, sink);
+    }
+
+    /// Ends the requests to some servers with the same outcome.
+    fn end_where(
+        &mut self,
+        is_meant: impl Fn(u16) -> bool,
+        outcome: Outcome,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) {
+        for index in 0..self.slots.len() as u16 {
+            let slot = self.slots.get(index);
+            if slot.state != State::Free && is_meant(slot.server) {
+                self.take_out(index);
+                self.end_all(index, outcome, sink);
+            }
+        }
     }
 }

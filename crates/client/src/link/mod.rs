@@ -232,6 +232,12 @@ impl Link {
         }
     }
 
+    /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`]. Datagrams
+    /// that wait for room in a socket may still leave.
+    pub(crate) fn give_up(&mut self) {
+        self.driver.give_up(&mut |_| {});
+    }
+
     /// Returns the driver, for its state.
     pub fn driver(&self) -> &Driver {
         &self.driver

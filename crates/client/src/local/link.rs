@@ -40,6 +40,8 @@ pub struct LocalLink {
     pub(super) stream: Option<RequestStream>,
     pub(super) writes: Arc<Writes>,
     ended: EndedList,
+    /// [`LocalLink::call`] is at work, or was left by a panic.
+    is_calling: bool,
     /// Buffer of one value.
     pub(super) value: Vec<u8>,
     clock: Instant,
@@ -63,6 +65,7 @@ impl LocalLink {
             stream: None,
             writes: Arc::default(),
             ended: EndedList::default(),
+            is_calling: false,
             value: Vec::new(),
             clock: Instant::now(),
             retry_at_ns: 0,
@@ -100,10 +103,14 @@ impl LocalLink {
     }
 
     fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        if std::mem::replace(&mut self.is_calling, true) {
+            self.give_up();
+        }
         // Completions of other operations wait here: nobody else takes them meanwhile.
         let mut others = std::mem::take(&mut self.ended);
         let mut found = None;
         let mut is_submitted = false;
+        let mut is_left = false;
         let result = loop {
             if !is_submitted {
                 match self.submit(self.now_ns(), operation, CALL) {
@@ -120,17 +127,30 @@ impl LocalLink {
             match self.poll(self.now_ns(), &mut take) {
                 Ok(0) => {
                     if let Err(error) = self.wait(u64::MAX) {
+                        is_left = true;
                         break Err(error.into());
                     }
                 }
                 Ok(_) => {}
-                Err(error) => break Err(error.into()),
+                Err(error) => {
+                    is_left = true;
+                    break Err(error.into());
+                }
             }
             if let Some(answer) = found.take() {
                 break answer;
             }
         };
+        if is_left {
+            // A reply that comes later would be taken for the next call's.
+            self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
+                if token != CALL {
+                    others.keep(&Completion::without_reply(token, opcode, outcome));
+                }
+            });
+        }
         self.ended = others;
+        self.is_calling = false;
         result.map_err(|error| self.named(operation.key, error))
     }
 
@@ -322,6 +342,12 @@ impl LocalLink {
         if let Some(stream) = self.stream.take() {
             stream.give_up(outcome, &self.writes, take);
         }
+    }
+
+    /// Ends all operations without a completion.
+    pub(crate) fn give_up(&mut self) {
+        self.lose_stream(Outcome::Unknown, |_, _, _| {});
+        self.ended = EndedList::default();
     }
 
     /// Hands the mapped memory to somebody else, who reads it for this link: from now on all gets go over

@@ -4,6 +4,7 @@ use clap::Parser;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 #[derive(clap::Parser)]
 struct CommandLine {
@@ -81,6 +82,33 @@ impl Server {
         BufReader::new(stream).read_line(&mut line).unwrap();
         let seconds = line.trim_end().strip_prefix("HD t").and_then(|seconds| seconds.parse().ok());
         seconds.unwrap_or_else(|| panic!("{line}"))
+    }
+
+    /// Stops the process, and waits until each of its threads stands still: the signal is only sent at first.
+    #[allow(dead_code, reason = "not all tests stop it")]
+    pub fn stop(&self) {
+        self.signal("-STOP");
+        let stands = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        let end = Instant::now() + Duration::from_secs(120);
+        while !std::fs::read_dir(format!("/proc/{}/task", self.process())).unwrap().all(stands) {
+            assert!(Instant::now() < end, "the server does not stop");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets the stopped process go on.
+    #[allow(dead_code, reason = "not all tests stop it")]
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    #[allow(dead_code, reason = "not all tests stop it")]
+    fn signal(&self, name: &str) {
+        let process = self.process().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
     }
 
     /// Returns the number of the process.

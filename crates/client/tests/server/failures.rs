@@ -1,0 +1,118 @@
+//! Calls that end by an error of the operating system, by a panic, or amid signals.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use micanite_client::{Client, Error, Operation, Options};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::common::Server;
+
+/// A busy machine may take long.
+const DEADLINE_NS: u64 = 30_000_000_000;
+
+/// A server that is reached in several ways.
+struct Both {
+    server: Server,
+    local: PathBuf,
+}
+
+impl Both {
+    fn start() -> Self {
+        let local = std::env::temp_dir().join(format!("micanite-failures-{}", std::process::id()));
+        Self { server: Server::start(&format!("-t 2 --local {}", local.display())), local }
+    }
+
+    fn names(&self) -> [String; 2] {
+        [self.server.native.clone(), format!("local://{}", self.local.display())]
+    }
+}
+
+impl Drop for Both {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.local);
+    }
+}
+
+fn builder(name: &str) -> micanite_client::Builder {
+    Client::builder().server(name).options(Options { deadline_ns: DEADLINE_NS, ..Options::default() })
+}
+
+/// Runs a call while the server stands still and the kernel refuses to wait for descriptors.
+fn without_waits<T>(server: &Server, call: impl FnOnce() -> T) -> T {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    server.stop();
+    setrlimit(Resource::RLIMIT_NOFILE, 0, hard).unwrap();
+    let result = call();
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    server.resume();
+    result
+}
+
+/// The replies to a call that the kernel has ended by an error are nobody's: not the next call's.
+#[test]
+fn replies_after_a_failed_system_call_are_taken_for_no_other_calls() -> Result<(), Error> {
+    let both = Both::start();
+    for name in both.names() {
+        let mut client = builder(&name).connect()?;
+        let keys: Vec<_> = (0..10_u8).map(|number| [number + 1]).collect();
+        for key in &keys {
+            client.set(key, key, 0, 0)?;
+        }
+        let all: Vec<_> = keys.iter().map(|key| Operation::gets(key)).collect();
+        for round in 0..8 {
+            let failed = without_waits(&both.server, || match round % 2 {
+                0 => client.gets(&keys[0]).map(drop),
+                _ => client.batch(&all).into_iter().try_for_each(|answer| answer.map(drop)),
+            });
+            assert!(matches!(failed, Err(Error::Io(_))), "{name}: {failed:?}");
+            assert_eq!(client.gets(&keys[1])?.unwrap().bytes, keys[1], "{name}");
+            for (key, answer) in keys.iter().zip(client.batch(&all)).rev() {
+                assert_eq!(answer?.value.bytes, key, "{name}");
+            }
+            if let Some(link) = client.local_link() {
+                let failed = without_waits(&both.server, || link.call(&Operation::gets(&keys[2])));
+                assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+                assert_eq!(link.call(&Operation::gets(&keys[3]))?.value.bytes, keys[3]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A write that has ended by an error is not sent again: it would undo the writes after it.
+#[test]
+fn a_write_that_has_failed_is_not_sent_again() -> Result<(), Error> {
+    let both = Both::start();
+    let mut client = builder(&both.server.native).connect()?;
+    client.set(b"key", b"0", 0, 0)?;
+    let failed = without_waits(&both.server, || client.increment(b"key", 1));
+    assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+    assert_eq!(client.link().unwrap().driver().pending(), 0);
+    client.set(b"key", b"5", 0, 0)?;
+    assert_eq!(client.get(b"key")?.unwrap().bytes, b"5");
+    Ok(())
+}
+
+/// A panic may leave requests on their way: the client of threads begins with new connections.
+#[test]
+fn threads_get_a_new_client_after_a_panic() -> Result<(), Error> {
+    let both = Both::start();
+    for name in both.names() {
+        let client = builder(&name).connect_shared()?;
+        client.run(|client| client.set(b"key", b"value", 0, 0))?;
+        let sent = |client: &mut Client| match client.local_link() {
+            Some(link) => link.counters().requests,
+            None => client.link().unwrap().counters().submitted,
+        };
+        assert!(client.run(|client| Ok(sent(client)))? > 0);
+        let panics = || client.run(|_| -> Result<(), Error> { panic!("amid a call") });
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(client.run(|client| Ok(sent(client)))?, 0, "{name}");
+        for _ in 0..2 {
+            assert_eq!(client.run(|client| client.gets(b"key"))?.unwrap().bytes, b"value");
+        }
+        assert!(client.run(|client| Ok(sent(client)))? > 0);
+    }
+    Ok(())
+}
