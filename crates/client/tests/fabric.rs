@@ -41,6 +41,7 @@ macro_rules! over {
             all_clients_see_what_one_has_written
             many_at_once
             a_server_that_was_killed_is_found_again
+            calls_that_are_far_apart_find_a_restarted_server
             children_of_a_fork_lose_nothing
             expiries_are_seconds_from_now
         );)*
@@ -298,6 +299,32 @@ fn a_server_that_was_killed_is_found_again(provider: &str) -> Result<(), Error> 
     }
     client.set(b"key", b"new", 0, 0)?;
     assert_eq!(client.get(b"key")?.unwrap().bytes, b"new");
+    Ok(())
+}
+
+/// Proves that a server is found again by a client that is polled during its rare calls only.
+fn calls_that_are_far_apart_find_a_restarted_server(provider: &str) -> Result<(), Error> {
+    let mut server = Fabric::start(provider, "");
+    let options = FabricOptions { deadline_ns: 4_000_000_000, ..FabricOptions::default() };
+    let pause = Duration::from_nanos(options.dead_for_ns);
+    let mut client = Builder::default().server(&server.url).fabric(options).connect()?;
+    client.set(b"key", b"old", 0, 0)?;
+    drop(server.server.take());
+    let started = Instant::now();
+    // The first error may be that of a deadline.
+    while !matches!(client.get(b"key"), Err(Error::Unreachable { .. })) {
+        assert!(started.elapsed() < DEADLINE, "{:?}", client.fabric_link());
+    }
+    server.restart();
+    let mut calls = 0;
+    loop {
+        std::thread::sleep(pause);
+        calls += 1;
+        match client.get(b"key") {
+            Ok(found) => break assert_eq!(found, None),
+            Err(error) => assert!(calls < 4, "{error}: {:?}", client.fabric_link()),
+        }
+    }
     Ok(())
 }
 

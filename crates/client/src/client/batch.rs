@@ -70,6 +70,7 @@ impl Link {
         answers: &mut [Option<Result<Answer, Error>>],
         large: &mut Vec<usize>,
     ) -> std::io::Result<()> {
+        self.try_again(operations.iter().map(|operation| operation.key))?;
         let mut next = 0;
         let mut in_flight = 0;
         self.cork();

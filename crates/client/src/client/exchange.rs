@@ -12,6 +12,8 @@ use std::io;
 /// A link with operations in flight.
 pub(super) trait Exchange {
     fn now_ns(&self) -> u64;
+    /// Tries those dead servers of some keys again that are due.
+    fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()>;
     fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError>;
     fn poll(&mut self, now_ns: u64, sink: impl FnMut(Completion<'_>)) -> io::Result<usize>;
     fn wait(&mut self, at_most_ns: u64) -> io::Result<()>;
@@ -26,6 +28,10 @@ macro_rules! exchange {
         impl Exchange for $link {
             fn now_ns(&self) -> u64 {
                 self.now_ns()
+            }
+
+            fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
+                self.try_again(keys)
             }
 
             fn submit(
@@ -65,6 +71,7 @@ pub(super) fn exchange(
     (operations, first): (&[Operation<'_>], u64),
     answers: &mut [Option<Result<Answer, Error>>],
 ) -> io::Result<()> {
+    link.try_again(operations.iter().map(|operation| operation.key))?;
     let (mut next, mut in_flight) = (0, 0_usize);
     while next < operations.len() || in_flight > 0 {
         let now_ns = link.now_ns();

@@ -151,6 +151,23 @@ impl Driver {
         self.servers[server].health == Health::Dead
     }
 
+    /// Returns whether a dead server is to be asked for its directory now, or was asked so lately that the reply
+    /// may be on its way.
+    pub(crate) fn is_tried_again(&self, now_ns: u64, server: usize) -> bool {
+        let state = &self.servers[server];
+        let fetch = state.fetch.as_ref().filter(|_| state.health == Health::Dead);
+        let patience_ns = self.options.resend_ns_first;
+        fetch.is_some_and(|fetch| {
+            let is_asked = fetch.attempts > 0 && state.version.is_none();
+            fetch.due_at <= now_ns || is_asked && now_ns < fetch.sent_at.saturating_add(patience_ns)
+        })
+    }
+
+    /// Returns the settings.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Returns the version of a server that has refused this client's.
     pub fn other_version(&self, server: usize) -> Option<u8> {
         self.servers[server].version

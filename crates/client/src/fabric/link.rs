@@ -69,6 +69,14 @@ impl FabricLink {
         Fabric::now_ns()
     }
 
+    /// Tries those dead servers of some keys again that are due, and waits briefly for a session. A link that is
+    /// polled only while it has operations would take a step with each of them.
+    pub(crate) fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
+        self.check_process()?;
+        self.pool.try_again(keys);
+        Ok(())
+    }
+
     /// Accepts an operation, which ends with a completion with this token (any number but the greatest). A
     /// get whose entry is known begins its read at once. Requests leave with the next [`FabricLink::poll`],
     /// or with the one that brings the reply to the last message.

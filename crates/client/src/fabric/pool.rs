@@ -10,6 +10,7 @@ use super::url::FabricUrl;
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::ketama::Continuum;
+use crate::link::TRY_SHARE;
 use crate::operation::{Completion, Opcode, Operation};
 use crate::options::OnDead;
 use crate::random::Random;
@@ -59,6 +60,29 @@ impl<T: Transport> Pool<T> {
         match self.connections.iter().any(|connection| connection.health() == Health::Alive) {
             true => Ok(()),
             false => Err(self.connections[0].error()),
+        }
+    }
+
+    /// Tries those dead servers of some keys again that are due, and waits for a session for a part of the
+    /// deadline. An attempt that takes longer goes on with later polls.
+    pub(super) fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) {
+        if self.connections.iter().all(|connection| connection.health() != Health::Dead) {
+            return;
+        }
+        let patience_ns = self.context.options.deadline_ns / TRY_SHARE;
+        let end_ns = T::now_ns() + patience_ns;
+        loop {
+            self.poll(|_| {});
+            let now_ns = T::now_ns();
+            let is_tried = |key: &[u8]| {
+                // No key: a no-op, which goes to the first one.
+                let server = if key.is_empty() { 0 } else { self.server_of(key) };
+                self.connection(server).is_tried_again(now_ns, patience_ns)
+            };
+            if now_ns >= end_ns || !keys.clone().any(is_tried) {
+                return;
+            }
+            self.wait(end_ns - now_ns);
         }
     }
 

@@ -19,6 +19,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+/// Share of a deadline for which an operation waits for dead servers that are tried again: 1/TRY_SHARE.
+pub(crate) const TRY_SHARE: u64 = 8;
+
 /// Sockets or a queue of a port. Match it once per burst.
 #[derive(Debug)]
 enum Ports {
@@ -229,6 +232,29 @@ impl Link {
         match &mut self.ports {
             Ports::Kernel(sockets) => kernel::wait(sockets, timeout),
             Ports::Bypass(queue) => queue.wait(timeout),
+        }
+    }
+
+    /// Tries those dead servers of some keys again that are due, and waits briefly for their directories. A link
+    /// that is polled only while it has operations would hear of them by its next operations.
+    pub(crate) fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
+        let servers = 0..self.driver.servers();
+        if !servers.clone().any(|server| self.driver.is_dead(server)) {
+            return Ok(());
+        }
+        let end_ns = self.now_ns() + self.driver.options().deadline_ns / TRY_SHARE;
+        loop {
+            let now_ns = self.now_ns();
+            self.poll(now_ns, |_| {})?;
+            let is_tried = |key: &[u8]| {
+                // No key: a no-op, which goes to the first one.
+                let server = if key.is_empty() { 0 } else { self.driver.server_of(key) };
+                self.driver.is_tried_again(now_ns, server)
+            };
+            if now_ns >= end_ns || !keys.clone().any(is_tried) {
+                return Ok(());
+            }
+            self.wait((end_ns - now_ns).min(self.driver.options().resend_ns_first))?;
         }
     }
 

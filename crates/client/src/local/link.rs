@@ -154,6 +154,12 @@ impl LocalLink {
         result.map_err(|error| self.named(operation.key, error))
     }
 
+    /// Does nothing: [`Self::submit`] attaches.
+    #[expect(clippy::unnecessary_wraps, reason = "other links may fail")]
+    pub(crate) fn try_again<'a>(&mut self, _: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Submits an operation, which ends with [`Self::poll`]. A get ends at once if the memory answers it.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use micanite_client::{Client, Error, Operation, Options};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -10,6 +11,7 @@ use super::common::Server;
 
 /// A busy machine may take long.
 const DEADLINE_NS: u64 = 30_000_000_000;
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A server that is reached in several ways.
 struct Both {
@@ -114,5 +116,31 @@ fn threads_get_a_new_client_after_a_panic() -> Result<(), Error> {
         }
         assert!(client.run(|client| Ok(sent(client)))? > 0);
     }
+    Ok(())
+}
+
+/// A dead server that is back answers the first call that is due to try it, however rare the calls are.
+#[test]
+fn the_first_call_after_the_pause_finds_a_server_again() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    // A busy machine may take long. No later attempt helps the first one.
+    let options = Options {
+        deadline_ns: 1_000_000_000,
+        resend_ns_first: 500_000_000,
+        dead_for_ns: 1_000_000_000,
+        ..Options::default()
+    };
+    let pause = Duration::from_nanos(2 * options.dead_for_ns);
+    let mut client = Client::builder().server(&server.native).options(options).connect()?;
+    client.set(b"key", b"value", 0, 0)?;
+    server.stop();
+    let end = Instant::now() + DEADLINE;
+    while !matches!(client.get(b"key"), Err(Error::Unreachable { .. })) {
+        assert!(Instant::now() < end, "it does not die");
+    }
+    server.resume();
+    std::thread::sleep(pause);
+    let found = client.get(b"key");
+    assert_eq!(found?.unwrap().bytes, b"value");
     Ok(())
 }

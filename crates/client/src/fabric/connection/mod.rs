@@ -127,6 +127,8 @@ pub(super) struct Connection<T: Transport> {
     /// Time since when there is no session.
     down_since: Option<u64>,
     attempts: u32,
+    /// Time at which the last of them began.
+    tried_at: u64,
     sessions: u64,
     state: State,
 }
@@ -142,6 +144,7 @@ impl<T: Transport> Connection<T> {
             trouble: Trouble::Silent,
             down_since: None,
             attempts: 0,
+            tried_at: 0,
             sessions: 0,
             state: State::new(options, seed),
         }
@@ -149,6 +152,16 @@ impl<T: Transport> Connection<T> {
 
     pub(super) fn health(&self) -> Health {
         self.health
+    }
+
+    /// Returns whether the next attempt to reach the dead server is due, or began less than `patience_ns` ago.
+    pub(super) fn is_tried_again(&self, now_ns: u64, patience_ns: u64) -> bool {
+        let is_tried = match &self.stage {
+            Stage::Down { retry_at } => now_ns >= *retry_at,
+            Stage::Opening(_) => now_ns < self.tried_at.saturating_add(patience_ns),
+            Stage::Ready(_) => false,
+        };
+        is_tried && self.health == Health::Dead
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -213,6 +226,7 @@ impl<T: Transport> Connection<T> {
         let opening = match &mut self.stage {
             Stage::Opening(opening) => opening,
             Stage::Down { retry_at } if now_ns >= *retry_at => {
+                self.tried_at = now_ns;
                 let attempt_ns = self.attempt_ns(context);
                 let opened = Opening::new(self.url.address().clone(), attempt_ns);
                 // Loading libfabric takes long, and is not the server's silence.
