@@ -122,6 +122,59 @@ async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the descriptors of this process's UDP sockets.
+fn udp_descriptors() -> Vec<i32> {
+    let table = std::fs::read_to_string("/proc/self/net/udp").unwrap();
+    let is_udp = |name: &str| {
+        let inode = name.strip_prefix("socket:[").and_then(|name| name.strip_suffix(']'));
+        inode.is_some_and(|inode| table.lines().any(|line| line.split_whitespace().nth(9) == Some(inode)))
+    };
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let names = descriptors.filter_map(|path| Some((path.clone(), std::fs::read_link(path).ok()?)));
+    let found = names.filter(|(_, name)| name.to_str().is_some_and(is_udp));
+    found.map(|(path, _)| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
+}
+
+/// Makes a descriptor the copy of another one.
+#[expect(unsafe_code, reason = "dup2 replaces a descriptor that somebody else owns")]
+fn replace(descriptor: i32, by: i32) {
+    // SAFETY: the descriptor stays open, and nobody relies on what it is but the client under test.
+    assert_eq!(unsafe { libc::dup2(by, descriptor) }, descriptor);
+}
+
+/// An error of the sockets ends the calls of the time, and not those that come later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_goes_on_after_an_error_of_its_sockets() -> Result<(), Error> {
+    use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+    let server = Server::start("-t 2");
+    let before = udp_descriptors();
+    let client = AsyncClient::connect(&server.native).await?;
+    client.set(b"key", b"value", 0, 0).await?;
+    let opened: Vec<_> = udp_descriptors().into_iter().filter(|one| !before.contains(one)).collect();
+    assert!(!opened.is_empty());
+    let null = std::fs::File::open("/dev/null")?;
+    #[expect(unsafe_code, reason = "a descriptor is copied by its number")]
+    // SAFETY: the client is open.
+    let copy = |one: &i32| unsafe { BorrowedFd::borrow_raw(*one) }.try_clone_to_owned().unwrap();
+    let kept: Vec<OwnedFd> = opened.iter().map(copy).collect();
+    for _ in 0..3 {
+        opened.iter().for_each(|one| replace(*one, null.as_raw_fd()));
+        let failed = client.get(b"key").await;
+        assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+        opened.iter().zip(&kept).for_each(|(one, kept)| replace(*one, kept.as_raw_fd()));
+        // The task may be within its pause, or in the middle of another error.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        let found = loop {
+            match client.get(b"key").await {
+                Ok(found) => break found,
+                Err(error) => assert!(std::time::Instant::now() < end, "{error}"),
+            }
+        };
+        assert_eq!(found.unwrap_or_default().bytes, b"value");
+    }
+    Ok(())
+}
+
 /// A server on the same host, and the path of its socket.
 fn local_server(name: &str) -> (Server, String) {
     let path = std::env::temp_dir().join(format!("micanite-async-{name}-{}", std::process::id()));

@@ -15,6 +15,9 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::operation::{Opcode, Outcome};
 
+/// Pause after an error of the sockets.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Owner of the link.
 pub(super) struct Task {
     link: Link,
@@ -32,7 +35,11 @@ impl Task {
     }
 
     pub(super) async fn run(mut self) {
-        while self.turn() {
+        loop {
+            if let Err(error) = self.turn() {
+                self.give_up(error);
+                tokio::time::sleep(PAUSE).await;
+            }
             let due = self.link.driver().next_time();
             let wait_ns = due.map_or(u64::MAX, |due| due.saturating_sub(self.link.now_ns()));
             let is_full = self.held.is_some();
@@ -47,10 +54,18 @@ impl Task {
         }
     }
 
-    /// Takes waiting calls, sends, receives; returns whether the sockets are still usable. A call
-    /// without room is retried as long as answers make room. Once all answers have arrived, nothing
-    /// else would wake the task.
-    fn turn(&mut self) -> bool {
+    /// Ends the calls in flight. The error may go by, such as that of memory.
+    fn give_up(&mut self, error: io::Error) {
+        let error = Error::from(error);
+        self.link.give_up();
+        for (_, call) in self.in_flight.drain() {
+            let _ = call.done.send(Done::Answer(Err(error.clone())));
+        }
+    }
+
+    /// Takes waiting calls, sends, receives. A call without room is retried as long as answers make room. Once
+    /// all answers have arrived, nothing else would wake the task.
+    fn turn(&mut self) -> io::Result<()> {
         loop {
             while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
                 self.submit(call);
@@ -62,7 +77,7 @@ impl Task {
             match self.receive() {
                 // Deadlines make room, too.
                 Ok(any) if self.held.is_some() && (any || self.in_flight.is_empty()) => {}
-                received => return received.is_ok(),
+                received => return received.map(drop),
             }
         }
     }
