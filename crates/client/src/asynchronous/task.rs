@@ -63,8 +63,8 @@ impl Task {
         }
     }
 
-    /// Takes waiting calls, sends, receives. A call without room is retried as long as answers make room. Once
-    /// all answers have arrived, nothing else would wake the task.
+    /// Takes waiting calls, sends, receives. A call without room is retried as long as answers make room.
+    /// Once all answers have arrived, nothing else would wake the task.
     fn turn(&mut self) -> io::Result<()> {
         loop {
             while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {

@@ -62,8 +62,8 @@ impl Client {
 }
 
 impl Link {
-    /// Executes a batch by datagrams, whose tokens count from `first`. Numbers of operations that need a stream
-    /// go to `large`.
+    /// Executes a batch by datagrams, whose tokens count from `first`. Numbers of operations that need a
+    /// stream go to `large`.
     fn exchange(
         &mut self,
         (operations, first): (&[Operation<'_>], u64),

@@ -151,8 +151,8 @@ impl Driver {
         self.servers[server].health == Health::Dead
     }
 
-    /// Returns whether a dead server is to be asked for its directory now, or was asked so lately that the reply
-    /// may be on its way.
+    /// Returns whether a dead server is to be asked for its directory now, or was asked so lately that the
+    /// reply may be on its way.
     pub(crate) fn is_tried_again(&self, now_ns: u64, server: usize) -> bool {
         let state = &self.servers[server];
         let fetch = state.fetch.as_ref().filter(|_| state.health == Health::Dead);

@@ -69,8 +69,8 @@ impl FabricLink {
         Fabric::now_ns()
     }
 
-    /// Tries those dead servers of some keys again that are due, and waits briefly for a session. A link that is
-    /// polled only while it has operations would take a step with each of them.
+    /// Tries those dead servers of some keys again that are due, and waits briefly for a session. A link that
+    /// is polled only while it has operations would take a step with each of them.
     pub(crate) fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
         self.check_process()?;
         self.pool.try_again(keys);

@@ -235,8 +235,8 @@ impl Link {
         }
     }
 
-    /// Tries those dead servers of some keys again that are due, and waits briefly for their directories. A link
-    /// that is polled only while it has operations would hear of them by its next operations.
+    /// Tries those dead servers of some keys again that are due, and waits briefly for their directories. A
+    /// link that is polled only while it has operations would hear of them by its next operations.
     pub(crate) fn try_again<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
         let servers = 0..self.driver.servers();
         if !servers.clone().any(|server| self.driver.is_dead(server)) {
@@ -258,8 +258,8 @@ impl Link {
         }
     }
 
-    /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`]. Datagrams
-    /// that wait for room in a socket may still leave.
+    /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`].
+    /// Datagrams that wait for room in a socket may still leave.
     pub(crate) fn give_up(&mut self) {
         self.driver.give_up(&mut |_| {});
     }

@@ -154,7 +154,8 @@ impl<T: Transport> Connection<T> {
         self.health
     }
 
-    /// Returns whether the next attempt to reach the dead server is due, or began less than `patience_ns` ago.
+    /// Returns whether the next attempt to reach the dead server is due, or began less than `patience_ns`
+    /// ago.
     pub(super) fn is_tried_again(&self, now_ns: u64, patience_ns: u64) -> bool {
         let is_tried = match &self.stage {
             Stage::Down { retry_at } => now_ns >= *retry_at,
