@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use crate::link::timed::Timed;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
@@ -17,7 +18,9 @@ const LINE_BYTES_MAX: u64 = 2048;
 #[derive(Debug)]
 struct Stream {
     server: SocketAddr,
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Timed<TcpStream>>,
+    /// What was not written or read makes it useless.
+    is_over: bool,
 }
 
 /// Connections of a client, one for each server that needed one.
@@ -43,20 +46,21 @@ impl Streams {
         if !is_text_key(operation.key) {
             return Err(Error::KeyNotText);
         }
-        let began_at = Instant::now();
+        let end = Instant::now() + self.deadline;
         let place = &mut self.streams[server];
         let mut answer = Err(Error::Refused);
         for attempt in 0..2 {
             let mut stream = match place.take() {
                 Some(stream) if stream.server == address && stream.is_idle() => stream,
-                _ => Stream::connect(address, self.deadline)?,
+                _ => Stream::connect(address, end)?,
             };
+            stream.reader.get_mut().end_at(end);
             answer = stream.call(operation);
-            if !matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
+            let is_lost = matches!(answer, Err(Error::Stream { .. } | Error::Io(_)));
+            if !is_lost && !stream.is_over {
                 *place = Some(stream); // otherwise its remaining input has no request
-                break;
             }
-            if attempt > 0 || !operation.may_repeat() || began_at.elapsed() >= self.deadline {
+            if !is_lost || attempt > 0 || !operation.may_repeat() || Instant::now() >= end {
                 break;
             }
         }
@@ -70,22 +74,21 @@ pub(crate) fn is_text_key(key: &[u8]) -> bool {
 }
 
 impl Stream {
-    fn connect(server: SocketAddr, deadline: Duration) -> Result<Self, Error> {
-        let deadline = deadline.max(Duration::from_millis(1));
+    fn connect(server: SocketAddr, end: Instant) -> Result<Self, Error> {
+        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let failed = |error: std::io::Error| Error::Stream {
             server: server.to_string(),
             reason: format!("cannot connect: {error}"),
         };
-        let stream = TcpStream::connect_timeout(&server, deadline).map_err(failed)?;
+        let stream = TcpStream::connect_timeout(&server, left).map_err(failed)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(deadline))?;
-        stream.set_write_timeout(Some(deadline))?;
-        Ok(Self { server, reader: BufReader::new(stream) })
+        stream.set_nonblocking(true)?;
+        Ok(Self { server, reader: BufReader::new(Timed::new(stream, end)), is_over: false })
     }
 
     /// Returns whether the server has neither closed the connection nor sent what nobody asked for.
     fn is_idle(&self) -> bool {
-        let socket = self.reader.get_ref().as_raw_fd();
+        let socket = self.reader.get_ref().get_ref().as_raw_fd();
         let peeked = recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
         self.reader.buffer().is_empty() && peeked == Err(Errno::EAGAIN)
     }
@@ -127,6 +130,8 @@ impl Stream {
 
     fn store(&mut self, head: &[u8], value: &[u8]) -> Result<Answer, Error> {
         let written = self.write(&[head, value, b"\r\n"]);
+        // A reply to a part of a request leaves the connection in the middle of it.
+        self.is_over = written.is_err();
         // A server that refuses the length may close the connection. Its reply takes precedence.
         let line = match (self.line(), written) {
             (Ok(line), _) => line,
@@ -208,6 +213,8 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::socket::setsockopt;
+    use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
     use std::net::TcpListener;
     use std::thread;
 
@@ -227,6 +234,29 @@ mod tests {
             }
         };
         (address, thread::spawn(serves))
+    }
+
+    /// The server refuses the length and reads no further: the rest of the request is no request.
+    #[test]
+    fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut streams = Streams::new(1, Duration::from_millis(200));
+        let stream = Stream::connect(address, Instant::now()).unwrap();
+        setsockopt(stream.reader.get_ref().get_ref(), SndBuf, &(64 << 10)).unwrap();
+        streams.streams[0] = Some(stream);
+        let mut far = listener.accept().unwrap().0;
+        let refuses = move || {
+            far.read_exact(&mut [0; 4]).unwrap();
+            far.write_all(b"SERVER_ERROR object too large for cache\r\n").unwrap();
+            far
+        };
+        let served = thread::spawn(refuses);
+        let answer = streams.call(0, address, &Operation::set(b"key", &vec![b'v'; 8 << 20]));
+        assert!(matches!(answer, Err(Error::TooLarge { .. })), "{answer:?}");
+        assert!(streams.streams[0].is_none());
+        drop(served.join().unwrap());
     }
 
     fn streams() -> Streams {

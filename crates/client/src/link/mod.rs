@@ -2,6 +2,7 @@
 //! wait.
 
 mod kernel;
+pub(crate) mod timed;
 
 use crate::bypass::{PortCounters, PortQueue};
 use crate::counters::Counters;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_engine::ImageReader;
 use micanite_local::header::Header;
@@ -13,6 +13,8 @@ use micanite_local::notes::{NOTES_BYTES, NoteWriter};
 use micanite_memory::{ForkMark, Region};
 use micanite_net::receive_with_descriptors;
 use micanite_wire::hash::PARTITION_BITS;
+use nix::errno::Errno;
+use nix::poll::PollFlags;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use std::io::Write;
 
@@ -20,8 +22,9 @@ use super::LocalUrl;
 use super::reading::Reading;
 use super::stream::RequestStream;
 use crate::error::Error;
+use crate::link::timed::Timed;
 
-/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for each answer.
+/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for all answers.
 pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, RequestStream), Error> {
     let server = || url.to_string();
     let (user, password) = match url.login() {
@@ -30,11 +33,13 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     };
     let hello = hello::request(user, password).ok_or_else(|| Error::Login { server: server() })?;
     let silent = |_: io::Error| Error::Unreachable { server: server() };
-    let mut socket = connect(url.path(), deadline).map_err(silent)?;
-    socket.set_read_timeout(Some(deadline))?;
-    socket.write_all(&hello).map_err(silent)?;
+    let end = Instant::now() + deadline;
+    let socket = connect(url.path(), end).map_err(silent)?;
+    socket.set_nonblocking(true)?;
+    let mut timed = Timed::new(&socket, end);
+    timed.write_all(&hello).map_err(silent)?;
     let mut reply = [0; REPLY_BYTES];
-    let mut first = receive_all(&socket, &mut reply).map_err(silent)?.into_iter();
+    let mut first = receive_all(&mut timed, &mut reply).map_err(silent)?.into_iter();
     let (answer, count) = hello::parse_reply(&reply)
         .ok_or_else(|| Error::Local { server: server(), reason: "it is no server of local://".to_owned() })?;
     match answer {
@@ -56,7 +61,7 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     };
     let mut partitions: Vec<OwnedFd> = Vec::new();
     while partitions.len() < count {
-        let part = receive_all(&socket, &mut [0]).map_err(silent)?;
+        let part = receive_all(&mut timed, &mut [0]).map_err(silent)?;
         if part.is_empty() || part.len() > DESCRIPTORS_MAX {
             return Err(Error::Local { server: server(), reason: "descriptors are missing".to_owned() });
         }
@@ -70,26 +75,37 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     let reading = Reading::new(socket, header, notes, image, ForkMark::new()?);
     let mut stream = RequestStream::new(UnixStream::from(stream))?;
     if let Some((user, password)) = url.login() {
-        stream.log_in(user, password, deadline).map_err(|_| Error::Login { server: server() })?;
+        stream.log_in(user, password, end).map_err(|_| Error::Login { server: server() })?;
     }
     Ok((reading, stream))
 }
 
-/// Connects. Where more clients wait than the server's queue holds, it waits, too, at most `deadline`.
-fn connect(path: &Path, deadline: Duration) -> io::Result<UnixStream> {
+/// Connects. Where more clients wait than the server's queue holds, it waits, too.
+fn connect(path: &Path, end: Instant) -> io::Result<UnixStream> {
     let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     let socket = UnixStream::from(socket);
-    // The kernel applies it to connecting as well.
-    socket.set_write_timeout(Some(deadline))?;
-    nix::sys::socket::connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    Ok(socket)
+    let address = UnixAddr::new(path)?;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // The kernel applies it to connecting as well.
+        socket.set_write_timeout(Some(left))?;
+        match nix::sys::socket::connect(socket.as_raw_fd(), &address) {
+            // A signal.
+            Err(Errno::EINTR) => {}
+            result => return Ok(result.map(|()| socket)?),
+        }
+    }
 }
 
 /// Receives as many bytes as fit, and the descriptors beside them.
-fn receive_all(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
+fn receive_all(socket: &mut Timed<&UnixStream>, bytes: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
     let (mut done, mut taken) = (0, Vec::new());
     while done < bytes.len() {
-        let (count, descriptors) = receive_with_descriptors(socket, &mut bytes[done..])?;
+        let (count, descriptors) = socket
+            .retry(PollFlags::POLLIN, |socket| receive_with_descriptors(*socket, &mut bytes[done..]))?;
         taken.extend(descriptors);
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 use micanite_memory::ForkMark;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::meta::{self, Reply};
+use crate::link::timed::Timed;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 
 /// Bytes of one read.
@@ -93,15 +94,12 @@ impl RequestStream {
     }
 
     /// Logs in, as memcached's clients do in the text protocol.
-    pub fn log_in(&mut self, user: &str, password: &str, deadline: Duration) -> io::Result<()> {
-        self.stream.set_nonblocking(false)?;
-        self.stream.set_read_timeout(Some(deadline))?;
-        self.stream.set_write_timeout(Some(deadline))?;
+    pub fn log_in(&mut self, user: &str, password: &str, end: Instant) -> io::Result<()> {
+        let mut stream = Timed::new(&self.stream, end);
         let login = format!("{user} {password}");
-        write!(self.stream, "set login 0 0 {}\r\n{login}\r\n", login.len())?;
+        write!(stream, "set login 0 0 {}\r\n{login}\r\n", login.len())?;
         let mut reply = [0; 8];
-        self.stream.read_exact(&mut reply)?;
-        self.stream.set_nonblocking(true)?;
+        stream.read_exact(&mut reply)?;
         if &reply == b"STORED\r\n" { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 

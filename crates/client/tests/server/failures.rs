@@ -2,10 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use micanite_client::{Client, Error, Operation, Options};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use super::common::Server;
 
@@ -142,5 +144,58 @@ fn the_first_call_after_the_pause_finds_a_server_again() -> Result<(), Error> {
     std::thread::sleep(pause);
     let found = client.get(b"key");
     assert_eq!(found?.unwrap().bytes, b"value");
+    Ok(())
+}
+
+/// Signals that come faster than a deadline do not put its end off: over the stream of long values, while a
+/// client attaches, and while it waits for a reply.
+#[test]
+fn signals_put_no_deadline_off() -> Result<(), Error> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    const DEADLINE: Duration = Duration::from_millis(1500);
+    let both = Both::start();
+    let options = Options { deadline_ns: DEADLINE.as_nanos() as u64, ..Options::default() };
+    let builder = |name: &str| Client::builder().server(name).options(options.clone());
+    let [native, local] = both.names();
+    let mut clients = [builder(&native).connect()?, builder(&local).connect()?];
+    let long = vec![b'v'; 300_000];
+    clients[0].set(b"key", &long, 0, 0)?;
+    clients[1].set(b"key", &long, 0, 0)?;
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
+    #[expect(unsafe_code, reason = "sigaction is unsafe")]
+    // SAFETY: the handler does nothing.
+    unsafe { sigaction(Signal::SIGALRM, &action) }.unwrap();
+    both.server.stop();
+    // The thread that calls gets the signals, until all calls have ended.
+    #[expect(unsafe_code, reason = "a function of C")]
+    // SAFETY: it takes nothing, and always succeeds.
+    let caller = unsafe { libc::pthread_self() };
+    let (ends, ended) = std::sync::mpsc::channel::<()>();
+    let signals = std::thread::spawn(move || {
+        while ended.recv_timeout(DEADLINE / 5) == Err(RecvTimeoutError::Timeout) {
+            #[expect(unsafe_code, reason = "a function of C")]
+            // SAFETY: the caller's thread waits for this one before it ends.
+            let killed = unsafe { libc::pthread_kill(caller, libc::SIGALRM) };
+            assert_eq!(killed, 0);
+        }
+    });
+    // It comes back by itself: a call without an end would hang the test.
+    let process = nix::unistd::Pid::from_raw(both.server.process());
+    let (comes_back, is_back) = std::sync::mpsc::channel::<()>();
+    let helper = std::thread::spawn(move || {
+        let _ = is_back.recv_timeout(DEADLINE * 10);
+        nix::sys::signal::kill(process, Signal::SIGCONT).unwrap();
+    });
+    for client in &mut clients {
+        let began = Instant::now();
+        assert!(client.set(b"key", &long, 0, 0).is_err());
+        assert!(began.elapsed() < DEADLINE * 8, "{:?}", began.elapsed());
+    }
+    let began = Instant::now();
+    assert!(builder(&local).connect().is_err());
+    assert!(began.elapsed() < DEADLINE * 8, "{:?}", began.elapsed());
+    drop((ends, comes_back));
+    signals.join().unwrap();
+    helper.join().unwrap();
     Ok(())
 }
