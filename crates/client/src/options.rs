@@ -25,10 +25,15 @@ pub enum OnDead {
     MoveOn,
 }
 
+/// Longest deadline: for so long the server excludes that a numbered request is executed twice
+/// (`docs/protocol.md`, "Once").
+pub(crate) const DEADLINE_NS_MAX: u64 = 60_000_000_000;
+
 /// Settings of a client. [`Options::default`] suits most.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Deadline of an operation. Without a reply by then it ends as [`crate::Outcome::TimedOut`].
+    /// Deadline of an operation, at most 60 s. Without a reply by then it ends as
+    /// [`crate::Outcome::TimedOut`].
     pub deadline_ns: u64,
     /// Shortest wait before a datagram is sent again.
     pub resend_ns_min: u64,

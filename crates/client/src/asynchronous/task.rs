@@ -142,7 +142,7 @@ impl Task {
     }
 
     fn to_stream(&self, call: Call) {
-        let server = self.link.driver().server_of(&call.operation.key);
+        let server = self.link.driver().server_now(&call.operation.key);
         let address = self.link.stream_address(server);
         let _ = call.done.send(Done::Stream(server, address));
     }

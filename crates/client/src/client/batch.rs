@@ -121,7 +121,7 @@ impl Link {
     }
 
     fn over_stream(&self, streams: &mut Streams, operation: &Operation<'_>) -> Result<Answer, Error> {
-        let server = self.driver().server_of(operation.key);
+        let server = self.driver().server_now(operation.key);
         let address = self.stream_address(server)?;
         streams.call(server, address, operation)
     }

@@ -58,6 +58,12 @@ impl Driver {
         taken
     }
 
+    /// Returns the server that requests for a key go to now: its own, or the one that stands in for it.
+    pub(crate) fn server_now(&self, key: &[u8]) -> usize {
+        let own = self.continuum.find(key);
+        self.server_or_substitute(own, key).map_or(own, usize::from)
+    }
+
     /// Returns the server, or the one that stands in for it.
     fn server_or_substitute(&self, server: usize, key: &[u8]) -> Result<u16, SubmitError> {
         let is_up = |server: usize| self.servers[server].health == Health::Alive;

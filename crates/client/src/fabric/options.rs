@@ -31,7 +31,8 @@ pub struct FabricOptions {
     pub user: String,
     /// Password of the login.
     pub password: String,
-    /// Deadline of an operation. Without a reply by then it ends as [`crate::Outcome::TimedOut`].
+    /// Deadline of an operation, at most 60 s. Without a reply by then it ends as
+    /// [`crate::Outcome::TimedOut`].
     pub deadline_ns: u64,
     /// Time without the reply to a message after which the client connects anew, and sends again. It begins
     /// when the message has left. Long messages have more: 1 us per byte, up to the deadline.

@@ -12,12 +12,10 @@ use crate::error::Error;
 use crate::ketama::Continuum;
 use crate::link::TRY_SHARE;
 use crate::operation::{Completion, Opcode, Operation};
-use crate::options::OnDead;
+use crate::options::{DEADLINE_NS_MAX, OnDead};
 use crate::random::Random;
 use micanite_wire::native::KEY_BYTES_MAX;
 
-/// Longest deadline: the server does not exclude for longer that a request was executed.
-const DEADLINE_NS_MAX: u64 = 60_000_000_000;
 /// Idle time in which a waiting thread only yields.
 const SPIN_NS: u64 = 200_000;
 /// Sleep of a thread that has been idle for longer, and whose provider wakes nobody.

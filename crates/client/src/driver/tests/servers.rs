@@ -57,6 +57,36 @@ fn dead_servers_do_not_block_others_and_are_retried() {
     assert_eq!(world.call(&Operation::get(lost.as_bytes())).outcome, Outcome::NotFound);
 }
 
+/// Values that are too long for a datagram went to the dead server, and gets to the one that stands in.
+#[test]
+fn long_values_go_where_gets_go() {
+    for on_dead in [OnDead::FailFast, OnDead::MoveOn] {
+        let mut world = World::connected(Options { on_dead, ..options() }, three());
+        let key = key_of(&world.driver, 1, 0);
+        assert_eq!(world.driver.server_now(key.as_bytes()), 1);
+        world.fakes[1].is_down = true;
+        world.submit(&Operation::get(key.as_bytes()), 1);
+        world.settle();
+        assert!(world.driver.is_dead(1));
+        let now = world.driver.server_now(key.as_bytes());
+        assert_eq!(now != 1, on_dead == OnDead::MoveOn);
+    }
+}
+
+/// The server excludes a second execution for a minute only.
+#[test]
+fn no_request_is_sent_again_after_a_minute() {
+    let mut world = World::connected(Options { deadline_ns: 600_000_000_000, ..options() }, three());
+    world.fakes[1].is_down = true;
+    let key = key_of(&world.driver, 1, 0);
+    let began_ns = world.now_ns;
+    world.submit(&Operation::increment(key.as_bytes(), 1), 1);
+    while world.ended.is_empty() {
+        world.step();
+    }
+    assert!(world.now_ns - began_ns <= 61_000_000_000);
+}
+
 #[test]
 fn requests_to_a_dead_server_end() {
     let mut world = World::connected(options(), three());
