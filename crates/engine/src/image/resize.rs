@@ -111,15 +111,21 @@ pub(super) fn resize(
     while !copy_beside(&config, layout, (folder, source), (&old, size))? {
         let held: Vec<Held> = old.iter().map(Held::of_partition).collect();
         let (kept, mut least_bytes) = least(&config, &held)?;
+        let most_bytes = config.memory_bytes_max();
         if kept == layout && least_bytes <= config.memory_bytes {
-            // What was estimated is too low.
+            // The estimate is too low.
             least_bytes = config.memory_bytes / 8 * 9;
+            if config.memory_bytes < most_bytes {
+                least_bytes = least_bytes.min(most_bytes);
+            }
         }
-        if config.memory_bytes_max() < least_bytes {
+        if most_bytes < least_bytes {
             return Err(no_room(source, size.progress(config.memory_bytes), least_bytes));
         }
+        // Each round has another layout, or more memory.
+        debug_assert!(kept != layout || config.memory_bytes < least_bytes);
         config.memory_bytes = least_bytes.max(config.memory_bytes);
-        layout = Layout::keeping(&config, old.len())?;
+        layout = kept;
     }
     drop(old);
     let path = folder.path().join(BEING_MADE);

@@ -6,7 +6,7 @@ use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
 use crate::image::resize::Resizing;
-use crate::image::source::{HeaderWords, Source, file_name, header_of_file};
+use crate::image::source::{Source, file_name, header_of_file};
 use crate::index::hash::Secret;
 use crate::limits::BUCKET_WORDS;
 use crate::partition::{Partition, Semantics};
@@ -72,8 +72,8 @@ pub(super) fn check_space(
     }
 }
 
-/// What a partition of a store holds.
-#[derive(Clone, Copy, Default)]
+/// Sizes of a partition of a store: of its items, its index, its gaps.
+#[derive(Clone, Copy)]
 pub(super) struct Held {
     item_units: u64,
     index_units: u64,
@@ -83,21 +83,16 @@ pub(super) struct Held {
 
 impl Held {
     pub fn of_partition(partition: &Partition) -> Self {
-        let unused_words = partition.layout.region_words - partition.used_words();
-        let item_units = partition.get(Field::UnitsLive);
-        let index_units = index_units(partition.index_units(), partition.get(Field::ItemsLive));
-        Self { item_units, index_units, unused_words }
+        Self::of(|field| partition.get(field))
     }
 
-    fn of_header(header: &HeaderWords) -> Self {
-        let word = |field: Field| header[field as usize];
-        let data_end = word(Field::DataEnd).saturating_add(word(Field::MainGap));
+    /// Reads the words of a header, which may be damaged.
+    fn of(word: impl Fn(Field) -> u64) -> Self {
+        let index_first = word(Field::DataEnd).saturating_add(word(Field::MainGap));
+        let index_units_now = word(Field::RegionWords).saturating_sub(index_first);
         Self {
             item_units: word(Field::UnitsLive),
-            index_units: index_units(
-                word(Field::RegionWords).saturating_sub(data_end),
-                word(Field::ItemsLive),
-            ),
+            index_units: index_units(index_units_now, word(Field::ItemsLive)),
             unused_words: word(Field::MainGap).saturating_add(word(Field::SmallGap)),
         }
     }
@@ -165,7 +160,7 @@ pub(super) fn try_out(config: &Config, source: &Source<'_>, of: &Layout) -> Resu
     for number in 0..of.partitions {
         let file = folder.existing(file_name(number)).and_then(|file| header_of_file(&file));
         let header = file.map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
-        held.push(Held::of_header(&header));
+        held.push(Held::of(|field| header[field as usize]));
     }
     let most_bytes = of.partitions * of.partition_bytes;
     let unused_words = held.iter().fold(0, |words: u64, held| words.saturating_add(held.unused_words));
