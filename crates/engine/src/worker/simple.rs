@@ -50,12 +50,11 @@ impl Worker {
         let hint = look_up(self.cache(), batch.number(), hash);
         if hint.is_fact() {
             let writer = Own::writer(hint.partition, now_s);
+            writer.keep_hints();
             if hint.entry == 0 {
-                writer.keep_hints();
                 return Ok(None);
             }
             if let Some(item) = writer.plain_item(&hint, key) {
-                writer.keep_hints();
                 let seen = writer.show_bytes(item.value_at, item.value_bytes, |value| look(value, 0));
                 writer.count_hinted(&hint, item.header);
                 return Ok(Some(seen));
