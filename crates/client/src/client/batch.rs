@@ -35,7 +35,7 @@ impl Client {
             Way::Local(link) => exchange::exchange(&mut **link, batch, &mut answers),
         };
         if let Err(error) = exchanged {
-            // What is on its way has no caller any more.
+            // Requests on their way have no caller any more.
             match &mut self.way {
                 Way::Datagrams(datagrams) => datagrams.0.give_up(),
                 Way::Local(link) => link.give_up(),

@@ -19,7 +19,7 @@ const LINE_BYTES_MAX: u64 = 2048;
 struct Stream {
     server: SocketAddr,
     reader: BufReader<Timed<TcpStream>>,
-    /// What was not written or read makes it useless.
+    /// The connection is in the middle of a request, and cannot take another.
     is_over: bool,
 }
 
