@@ -127,8 +127,8 @@ impl Driver {
     fn hear(&mut self, now_ns: u64, index: u16, header: &Header, from: SocketAddr) {
         let slot = self.slots.get(index);
         let server = &mut self.servers[usize::from(slot.server)];
+        server.hear(now_ns, &self.options);
         let lane = &mut server.lanes[usize::from(slot.core)];
-        server.heard_at = now_ns;
         lane.hear();
         let rtt_ns = now_ns.saturating_sub(slot.sent_at);
         if slot.attempts == header.echo as u8 && slot.attempts < ATTEMPTS_MAX {

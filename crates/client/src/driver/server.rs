@@ -134,6 +134,9 @@ impl Lane {
 pub(super) struct Fetch {
     /// Time of the next attempt.
     pub(super) due_at: u64,
+    /// Time of the first attempt.
+    pub(super) begun_at: u64,
+    /// Time of the last attempt, 0 before the first.
     pub(super) sent_at: u64,
     pub(super) attempts: u8,
     pub(super) sequence: u32,
@@ -183,6 +186,8 @@ pub(super) struct Server {
     held: u32,
     /// Time of the last reply, or of the first request after idle time.
     pub(super) heard_at: u64,
+    /// Time of the first reply after a silence that was longer than any wait between two attempts.
+    pub(super) resumed_at: u64,
     /// Mean length of returned values.
     pub(super) value_bytes: f32,
 }
@@ -206,6 +211,7 @@ impl Server {
             fetched_at: 0,
             held: 0,
             heard_at: 0,
+            resumed_at: 0,
             value_bytes: 0.0,
         }
     }
@@ -226,6 +232,14 @@ impl Server {
             self.plan_paths(is_same_server, now_ns);
         }
         self.apply_paths(now_ns);
+    }
+
+    /// Notes a reply.
+    pub(super) fn hear(&mut self, now_ns: u64, options: &Options) {
+        if now_ns.saturating_sub(self.heard_at) > 2 * options.resend_ns_max {
+            self.resumed_at = now_ns;
+        }
+        self.heard_at = now_ns;
     }
 
     /// Counts another datagram of a lane.

@@ -10,7 +10,8 @@ use map::Map;
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};
 use std::net::SocketAddr;
 
-/// Attempts after which a server that never replied counts as dead.
+/// Attempts after which a server that never replied counts as dead, if the deadline of an operation has
+/// passed too.
 const ATTEMPTS_UNTIL_DEAD: u8 = 6;
 
 impl Driver {
@@ -28,6 +29,7 @@ impl Driver {
         let due_at = at.max(earliest);
         state.fetch = Some(Fetch {
             due_at,
+            begun_at: 0,
             sent_at: 0,
             attempts: 0,
             sequence: u32::from(server),
@@ -72,11 +74,19 @@ impl Driver {
         let Some(fetch) = &mut server.fetch else {
             return true;
         };
-        if fetch.attempts >= ATTEMPTS_UNTIL_DEAD && server.health == Health::Unknown {
+        if fetch.sent_at == 0 {
+            fetch.begun_at = now_ns;
+        }
+        // A loaded server may take longer than all attempts, and the user said how long is too long.
+        let is_late = now_ns.saturating_sub(fetch.begun_at) >= self.options.deadline_ns;
+        if fetch.attempts >= ATTEMPTS_UNTIL_DEAD && is_late && server.health == Health::Unknown {
             server.health = Health::Dead;
         }
-        let sequence = fetch.sequence.wrapping_add(1 << 16);
-        let nonce = self.random.next();
+        // The reply to an earlier attempt counts as well: it may take longer than the longest wait.
+        let (sequence, nonce) = match fetch.attempts {
+            0 => (fetch.sequence.wrapping_add(1 << 16), self.random.next()),
+            _ => (fetch.sequence, fetch.nonce),
+        };
         let header = Header {
             kind: Kind::DirectoryRequest,
             generation: fetch.pages.as_ref().map_or(0, |pages| pages.generation),
@@ -117,7 +127,6 @@ impl Driver {
                 && fetch.nonce == header.echo
                 && self.client == header.client
                 && fetch.asked.ip() == from.ip()
-                && fetch.asked.port() == from.port()
         };
         let found = fetch.filter(is_asked).is_some();
         match header.client == self.client {
@@ -148,7 +157,8 @@ impl Driver {
         self.counters.received += 1;
         let server = &mut self.servers[number];
         server.version = None;
-        (server.heard_at, server.base_heard_at) = (now_ns, now_ns);
+        server.hear(now_ns, &self.options);
+        server.base_heard_at = now_ns;
         if header.cookie != 0 {
             server.cookie = header.cookie;
         }
@@ -177,7 +187,8 @@ impl Driver {
             fetch.pages = Some(pages);
             return;
         }
-        let rtt_ns = now_ns.saturating_sub(fetch.sent_at);
+        // After several attempts the reply may be to any of them.
+        let rtt_ns = (fetch.attempts == 1).then(|| now_ns.saturating_sub(fetch.sent_at));
         self.adopt(now_ns, number, pages, rtt_ns);
     }
 
@@ -187,7 +198,7 @@ impl Driver {
         self.counters.received += 1;
         self.counters.unproven += 1;
         let server = &mut self.servers[number];
-        server.heard_at = now_ns;
+        server.hear(now_ns, &self.options);
         if header.cookie != 0 {
             server.cookie = header.cookie;
         }
@@ -202,11 +213,11 @@ impl Driver {
         }
     }
 
-    fn adopt(&mut self, now_ns: u64, number: usize, mut pages: Map, rtt_ns: u64) {
+    fn adopt(&mut self, now_ns: u64, number: usize, mut pages: Map, rtt_ns: Option<u64>) {
         pages.finish();
         self.counters.directories += 1;
         let mut rtt = Rtt::default();
-        rtt.measure(rtt_ns);
+        rtt_ns.into_iter().for_each(|rtt_ns| rtt.measure(rtt_ns));
         let server = &mut self.servers[number];
         server.fetch = None;
         server.fetched_at = now_ns.max(1);

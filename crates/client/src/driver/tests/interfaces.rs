@@ -139,18 +139,20 @@ fn probes_that_could_not_be_sent_do_not_count() {
 /// A server that stands still as a whole keeps its paths.
 #[test]
 fn paths_of_a_silent_server_are_kept() {
-    let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
-    world.pass(SECOND_NS);
-    world.fakes[0].is_down = true;
-    for number in 0..50 {
-        let key = format!("key {number}");
-        world.submit(&Operation::get(key.as_bytes()), number);
+    for pause in 0..50 {
+        let mut world = World::connected(options(), vec![two_interfaces(PartitionAccess::Erew)]);
+        world.pass(SECOND_NS);
+        world.fakes[0].is_down = true;
+        for number in 0..50 {
+            let key = format!("key {number}");
+            world.submit(&Operation::get(key.as_bytes()), number);
+        }
+        world.pass(SECOND_NS + pause * SECOND_NS / 100);
+        world.fakes[0].is_down = false;
+        world.settle();
+        assert_eq!(world.driver.counters().paths_lost, 0, "{pause}");
+        assert_eq!(misdirected(&mut world), 0);
     }
-    world.pass(SECOND_NS);
-    world.fakes[0].is_down = false;
-    world.settle();
-    assert_eq!(world.driver.counters().paths_lost, 0);
-    assert_eq!(misdirected(&mut world), 0);
 }
 
 /// Another generation of the same server keeps the paths that are known.

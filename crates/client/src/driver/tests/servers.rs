@@ -57,6 +57,24 @@ fn dead_servers_do_not_block_others_and_are_retried() {
     assert_eq!(world.call(&Operation::get(lost.as_bytes())).outcome, Outcome::NotFound);
 }
 
+/// A loaded server may need longer for its directory than all attempts and any wait between two.
+#[test]
+fn directories_are_waited_for_until_the_deadline() {
+    let second_ns = 1_000_000_000;
+    let options = Options { deadline_ns: 30 * second_ns, ..options() };
+    let mut world = World::new(options.clone(), three());
+    world.delay_ns = 2 * second_ns;
+    world.settle();
+    assert!((0..3).all(|server| world.driver.is_alive(server)));
+
+    let mut world = World::new(options, three());
+    world.fakes[1].is_down = true;
+    world.pass(29 * second_ns);
+    assert!(!world.driver.is_dead(1) && world.driver.is_alive(2));
+    world.pass(2 * second_ns);
+    assert!(world.driver.is_dead(1));
+}
+
 /// Values that are too long for a datagram went to the dead server, and gets to the one that stands in.
 #[test]
 fn long_values_go_where_gets_go() {
