@@ -268,6 +268,12 @@ int main(int argc, char **argv) {
     ask("continue");
     micanite_close(client);
 
+    client = connected(argv[1]);
+    ask("stop");
+    failed(client, micanite_set(client, "a", 1, large, 100000, 0, 0), MICANITE_OUTCOME_UNKNOWN, "reply");
+    ask("continue");
+    micanite_close(client);
+
     client = connected(argv[3]);
     micanite_status status = MICANITE_OK;
     for (int i = 0; i < 200 && status == MICANITE_OK; i++) {

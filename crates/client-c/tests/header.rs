@@ -14,11 +14,6 @@ fn server_process() {
     common::serve_if_child();
 }
 
-fn signal(server: &Server, name: &str) {
-    let process = server.process().to_string();
-    assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
-}
-
 #[test]
 fn each_sentence_of_the_header_holds() {
     if Command::new("cc").arg("--version").output().is_err() {
@@ -42,8 +37,8 @@ fn each_sentence_of_the_header_holds() {
     let mut is_done = false;
     for line in BufReader::new(ran.stdout.take().unwrap()).lines() {
         match &*line.unwrap() {
-            "stop" => signal(&first, "-STOP"),
-            "continue" => signal(&first, "-CONT"),
+            "stop" => first.stop(),
+            "continue" => first.resume(),
             "kill" => drop(second.take()),
             "done" => {
                 is_done = true;

@@ -34,12 +34,13 @@ pub enum Error {
         /// `host:port` of the server.
         server: String,
     },
-    /// The server no longer remembers the request: it is unknown whether it was executed.
+    /// The server no longer remembers the request, or the stream was lost before its reply: it is unknown
+    /// whether it was executed.
     OutcomeUnknown,
     /// The key is empty or longer than 250 bytes.
     BadKey,
-    /// The value needs the memcached text protocol because of its length, and that does not allow
-    /// some byte of this key.
+    /// The request needs memcached's text protocol, because of the value's length or over `local://`, and that
+    /// does not allow some byte of this key: not at all, or in base64 up to 186 bytes.
     KeyNotText,
     /// The expiry ends after the second 2^32-2 of Unix time.
     ExpiryTooFar,
@@ -134,13 +135,14 @@ impl fmt::Display for Error {
             ),
             Self::OutcomeUnknown => write!(
                 out,
-                "the server no longer remembers the request: it is unknown whether it was executed"
+                "the stream was lost before the reply, or the server no longer remembers the request: it is \
+                 unknown whether it was executed"
             ),
             Self::BadKey => write!(out, "keys have 1 to 250 bytes"),
             Self::KeyNotText => write!(
                 out,
-                "a value that does not fit a datagram uses the memcached text protocol, \
-                 which allows no spaces and control characters in keys"
+                "this request uses memcached's text protocol (a value that fits no datagram, or local://): \
+                 no spaces and control characters in keys, or over local:// keys of at most 186 bytes"
             ),
             Self::ExpiryTooFar => {
                 write!(

@@ -3,7 +3,7 @@
 use super::{Answer, Value};
 use crate::error::Error;
 use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -56,7 +56,10 @@ impl Streams {
             };
             stream.reader.get_mut().end_at(end);
             answer = stream.call(operation);
-            let is_lost = matches!(answer, Err(Error::Stream { .. } | Error::Io(_)));
+            let is_lost = matches!(
+                answer,
+                Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown | Error::TimedOut { .. })
+            );
             if !is_lost && !stream.is_over {
                 *place = Some(stream); // otherwise its remaining input has no request
             }
@@ -135,7 +138,10 @@ impl Stream {
         // A server that refuses the length may close the connection. Its reply takes precedence.
         let line = match (self.line(), written) {
             (Ok(line), _) => line,
-            (Err(error), Ok(())) | (Err(_), Err(error)) => return Err(error),
+            // The server lacks a part of the request, and cannot have executed it.
+            (Err(_), Err(error)) => return Err(error),
+            (Err(error @ Error::TimedOut { .. }), Ok(())) => return Err(error),
+            (Err(_), Ok(())) => return Err(Error::OutcomeUnknown),
         };
         let outcome = match line.as_str() {
             "STORED" => Outcome::Ok,
@@ -172,7 +178,7 @@ impl Stream {
         // Allocates as bytes arrive instead of trusting the announced length.
         let announced = u64::from(length) + 2;
         let read = self.reader.by_ref().take(announced).read_to_end(&mut bytes);
-        read.map_err(|error| self.failed(error.to_string()))?;
+        read.map_err(|error| self.lost(&error))?;
         if bytes.len() as u64 != announced || !bytes.ends_with(b"\r\n") {
             return Err(self.failed("the value has another length than announced".to_owned()));
         }
@@ -188,7 +194,7 @@ impl Stream {
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
         for part in parts {
             let written = self.reader.get_mut().write_all(part);
-            written.map_err(|error| self.failed(error.to_string()))?;
+            written.map_err(|error| self.lost(&error))?;
         }
         Ok(())
     }
@@ -198,10 +204,17 @@ impl Stream {
         let mut line = Vec::new();
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX);
         let read = limited.read_until(b'\n', &mut line);
-        read.map_err(|error| self.failed(error.to_string()))?;
+        read.map_err(|error| self.lost(&error))?;
         match line.strip_suffix(b"\r\n") {
             Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
             None => Err(self.failed("the server closed the connection".to_owned())),
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::TimedOut => Error::TimedOut { server: self.server.to_string() },
+            _ => self.failed(error.to_string()),
         }
     }
 
@@ -263,6 +276,17 @@ mod tests {
         Streams::new(1, Duration::from_secs(20))
     }
 
+    /// The server may have executed what it has got.
+    #[test]
+    fn the_outcome_of_a_store_without_a_reply_in_time_is_unknown() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut streams = Streams::new(1, Duration::from_millis(50));
+        let address = listener.local_addr().unwrap();
+        let answer = streams.call(0, address, &Operation::set(b"key", b"value"));
+        assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
+        assert!(streams.streams[0].is_none());
+    }
+
     /// As after a restart of the server: the connection that it had closed is not written to.
     #[test]
     fn a_closed_connection_is_replaced_before_a_store() {
@@ -293,7 +317,7 @@ mod tests {
         }
         let (address, served) = server(&[""]);
         let lost = streams().call(0, address, &Operation::set(b"key", b"value"));
-        assert!(matches!(lost, Err(Error::Stream { .. })), "{lost:?}");
+        assert!(matches!(lost, Err(Error::OutcomeUnknown)), "{lost:?}");
         served.join().unwrap();
     }
 }
