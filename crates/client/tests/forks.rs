@@ -11,8 +11,6 @@ use common::Server;
 use micanite_client::{
     Client, Error, Link, Operation, Options, Outcome, ServerAddress, SharedClient, UdpOptions,
 };
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHILDREN: u8 = 4;
@@ -114,8 +112,7 @@ fn a_fork_while_another_thread_is_inside_a_call_does_not_hang_the_child() -> Res
     let builder = || Client::builder().server(&server.native).options(options());
     let client = Arc::new(builder().connect_shared()?);
     client.run(|client| client.set(b"key", b"value", 0, 0))?;
-    let process = Pid::from_raw(server.process());
-    kill(process, Signal::SIGSTOP).unwrap();
+    server.stop();
     let (begins, began) = std::sync::mpsc::channel();
     let waits = {
         let client: Arc<SharedClient> = Arc::clone(&client);
@@ -131,7 +128,7 @@ fn a_fork_while_another_thread_is_inside_a_call_does_not_hang_the_child() -> Res
         let found = client.run(|client| client.get(b"key"));
         found.is_ok_and(|found| found.is_some_and(|value| value.bytes == b"value"))
     });
-    kill(process, Signal::SIGCONT).unwrap();
+    server.resume();
     child.end();
     waits.join().unwrap()?;
     Ok(())

@@ -65,6 +65,10 @@ impl Local {
         self.server = Some(Server::start(self.options.trim_end()));
     }
 
+    fn process(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
     fn url(&self) -> String {
         format!("local://{}", self.directory.join("local").display())
     }

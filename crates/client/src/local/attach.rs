@@ -75,7 +75,10 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     let reading = Reading::new(socket, header, notes, image, ForkMark::new()?);
     let mut stream = RequestStream::new(UnixStream::from(stream))?;
     if let Some((user, password)) = url.login() {
-        stream.log_in(user, password, end).map_err(|_| Error::Login { server: server() })?;
+        stream.log_in(user, password, end).map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => Error::ServerFull { server: server() },
+            _ => Error::Login { server: server() },
+        })?;
     }
     Ok((reading, stream))
 }

@@ -48,6 +48,8 @@ pub struct LocalLink {
     /// No attempt to attach before this time.
     retry_at_ns: u64,
     backoff_ns: u64,
+    /// The last attempt found a server without a place for another client.
+    is_full: bool,
     pub(super) counters: LocalCounters,
 }
 
@@ -70,6 +72,7 @@ impl LocalLink {
             clock: Instant::now(),
             retry_at_ns: 0,
             backoff_ns: BACKOFF_NS_MIN,
+            is_full: false,
             counters: LocalCounters::default(),
         };
         link.attach()?;
@@ -177,10 +180,17 @@ impl LocalLink {
             return Ok(());
         }
         // The server may have closed it, such as an idle one: nothing is lost yet.
-        if self.stream.as_ref().is_some_and(|stream| stream.in_flight() == 0 && stream.is_closed()) {
+        if let Some(stream) =
+            self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
+        {
+            if stream.is_refused() {
+                self.pause_when_full();
+            }
             self.lose_stream(Outcome::Unknown, |_, _, _| {});
         }
         let attached = self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
+        // Attaching takes its own time.
+        let now_ns = if attached { self.now_ns() } else { now_ns };
         if attached && looks && self.end_in_memory(operation.key, token) {
             return Ok(());
         }
@@ -235,9 +245,17 @@ impl LocalLink {
         }
         let outcome = match stream.exchange(&self.writes, &mut sink) {
             Ok(ended) => {
+                if ended > 0 {
+                    (self.backoff_ns, self.is_full) = (BACKOFF_NS_MIN, false);
+                }
                 count += ended;
                 let is_late = stream.oldest_ns().is_some_and(|at_ns| at_ns + self.deadline_ns <= now_ns);
                 is_late.then_some(Outcome::TimedOut)
+            }
+            // The server has executed nothing.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.pause_when_full();
+                Some(Outcome::ServerDown)
             }
             Err(_) => Some(Outcome::Unknown),
         };
@@ -274,8 +292,9 @@ impl LocalLink {
     }
 
     /// Returns the error for an operation that was not taken.
-    pub(crate) fn refused(&self, _key: &[u8], error: SubmitError) -> Error {
+    pub(crate) fn refused(&self, key: &[u8], error: SubmitError) -> Error {
         match error {
+            SubmitError::BadKey if has_key_length(key) => Error::KeyNotText,
             SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
             SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::ServerDown { .. } => self.unreachable(),
@@ -294,7 +313,10 @@ impl LocalLink {
     }
 
     pub(super) fn unreachable(&self) -> Error {
-        Error::Unreachable { server: self.url.to_string() }
+        match self.is_full {
+            true => Error::ServerFull { server: self.url.to_string() },
+            false => Error::Unreachable { server: self.url.to_string() },
+        }
     }
 
     /// Attaches if there is no stream, if the server has died, or after a fork. Returns whether it attached
@@ -327,20 +349,30 @@ impl LocalLink {
         match attach(&self.url, Duration::from_nanos(self.deadline_ns)) {
             Ok((reading, stream)) => {
                 (self.reading, self.stream) = (Some(reading), Some(stream));
-                (self.backoff_ns, self.retry_at_ns) = (BACKOFF_NS_MIN, 0);
                 self.counters.attached += 1;
                 Ok(())
             }
             Err(error) => {
-                self.retry_at_ns = self.now_ns() + self.backoff_ns;
-                self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
-                if let Error::ServerFull { .. } = error {
+                self.is_full = matches!(error, Error::ServerFull { .. });
+                self.pause();
+                if self.is_full {
                     // The memory may have the place that is missing.
                     self.reading = None;
                 }
                 Err(error)
             }
         }
+    }
+
+    fn pause_when_full(&mut self) {
+        self.is_full = true;
+        self.pause();
+    }
+
+    /// Puts the next attempt to attach off, each time for longer until a request has its reply.
+    fn pause(&mut self) {
+        self.retry_at_ns = self.now_ns() + self.backoff_ns;
+        self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
     }
 
     /// Lets the stream go, and ends what is on its way.

@@ -3,6 +3,9 @@
 use std::io::Write;
 
 use crate::client::is_text_key;
+use micanite_wire::memcache::text::TOO_MANY_CONNECTIONS;
+use micanite_wire::memcache::text::meta::base64::DECODED_BYTES_MAX;
+
 use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
 
 /// The longest line of a reply.
@@ -14,6 +17,8 @@ pub(super) enum Reply<'a> {
     Incomplete,
     /// No server sends this: the stream is of no use any more.
     Nonsense,
+    /// The server has no free connection, has executed nothing, and closes this one.
+    Full,
     Complete {
         outcome: Outcome,
         value: &'a [u8],
@@ -25,7 +30,7 @@ pub(super) enum Reply<'a> {
     },
 }
 
-/// Appends the request of an operation. Returns false if there is none.
+/// Appends the request of an operation. Returns false if there is none, or base64 makes its key too long.
 pub(super) fn request(operation: &Operation<'_>, out: &mut Vec<u8>) -> bool {
     if operation.opcode == Opcode::Noop {
         out.extend_from_slice(b"mn\r\n");
@@ -38,8 +43,11 @@ pub(super) fn request(operation: &Operation<'_>, out: &mut Vec<u8>) -> bool {
         opcode if opcode.has_value() => b"ms ",
         _ => return false,
     };
-    out.extend_from_slice(word);
     let is_text = is_text_key(operation.key);
+    if !is_text && operation.key.len() > DECODED_BYTES_MAX {
+        return false;
+    }
+    out.extend_from_slice(word);
     if is_text {
         out.extend_from_slice(operation.key);
     } else {
@@ -107,6 +115,9 @@ pub(super) fn reply(opcode: Opcode, input: &[u8]) -> Reply<'_> {
     let Some(line) = std::str::from_utf8(&input[..end]).ok().and_then(|line| line.strip_suffix('\r')) else {
         return Reply::Nonsense;
     };
+    if &input[..=end] == TOO_MANY_CONNECTIONS {
+        return Reply::Full;
+    }
     let mut bytes = end + 1;
     let mut words = line.split(' ');
     let mut value = &[][..];
@@ -172,6 +183,8 @@ mod tests {
         assert_eq!(text(&Operation::get(b"key")), "mg key v f\r\n");
         assert_eq!(text(&Operation::gets(b"a b")), "mg YSBi b v f c\r\n");
         assert_eq!(text(&Operation::gets(b"\x00")), "mg AA== b v f c\r\n");
+        assert!(request(&Operation::get(&[0; 186]), &mut Vec::new()));
+        assert!(!request(&Operation::get(&[0; 187]), &mut Vec::new()));
         let set = Operation::set(b"k", b"value").with_flags(7).with_expiry(60);
         assert_eq!(text(&set), "ms k 5 F7 T60\r\nvalue\r\n");
         assert_eq!(text(&Operation::cas(b"k", b"", 9)), "ms k 0 C9 F0 T0\r\n\r\n");
@@ -205,6 +218,7 @@ mod tests {
             );
         }
         assert_eq!(reply(Opcode::Get, b"VALUE a\r\n"), Reply::Nonsense);
+        assert_eq!(reply(Opcode::Get, b"ERROR Too many open connections\r\n"), Reply::Full);
     }
 
     proptest! {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use micanite_memory::ForkMark;
+use micanite_wire::memcache::text::TOO_MANY_CONNECTIONS;
+use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::meta::{self, Reply};
@@ -100,7 +102,11 @@ impl RequestStream {
         write!(stream, "set login 0 0 {}\r\n{login}\r\n", login.len())?;
         let mut reply = [0; 8];
         stream.read_exact(&mut reply)?;
-        if &reply == b"STORED\r\n" { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+        match &reply {
+            b"STORED\r\n" => Ok(()),
+            begun if TOO_MANY_CONNECTIONS.starts_with(begun) => Err(io::ErrorKind::ConnectionRefused.into()),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        }
     }
 
     /// Returns the number of requests on their way.
@@ -121,8 +127,17 @@ impl RequestStream {
     /// Returns whether the server has closed the stream, or sent what nobody asked for. Only while nothing is
     /// on its way.
     pub fn is_closed(&self) -> bool {
-        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-        recv(self.stream.as_raw_fd(), &mut [0], flags) != Err(nix::errno::Errno::EAGAIN)
+        self.peek(&mut [0]) != Err(Errno::EAGAIN)
+    }
+
+    /// Returns whether the server had no free connection for this stream. Only while nothing is on its way.
+    pub fn is_refused(&self) -> bool {
+        let mut line = [0; TOO_MANY_CONNECTIONS.len()];
+        self.peek(&mut line) == Ok(line.len()) && line == TOO_MANY_CONNECTIONS
+    }
+
+    fn peek(&self, into: &mut [u8]) -> nix::Result<usize> {
+        recv(self.stream.as_raw_fd(), into, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT)
     }
 
     /// Returns the time at which the oldest request was submitted.
@@ -130,7 +145,7 @@ impl RequestStream {
         self.in_flight.front().map(|sent| sent.at_ns)
     }
 
-    /// Takes a request. Returns false if it is of an unknown kind.
+    /// Takes a request. Returns false if it is of an unknown kind, or its key too long for this protocol.
     pub fn submit(
         &mut self,
         operation: &Operation<'_>,
@@ -202,6 +217,7 @@ impl RequestStream {
             match meta::reply(sent.opcode, &self.received[at..]) {
                 Reply::Incomplete => break,
                 Reply::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
+                Reply::Full => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Reply::Complete { outcome, value, flags, cas, number, bytes } => {
                     sent.write.into_iter().for_each(|hash| writes.end(hash));
                     let base = Completion::without_reply(sent.token, sent.opcode, outcome);

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options, Outcome};
-use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
-use nix::unistd::Pid;
 
 use super::children::Child;
 use super::{DEADLINE, Local};
@@ -139,20 +137,6 @@ fn a_reader_is_as_large_as_what_it_reads() -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops a process, and waits until each of its threads stands still: the signal is only sent at first.
-fn stop(pid: Pid) {
-    kill(pid, Signal::SIGSTOP).unwrap();
-    let stands = |task: std::io::Result<std::fs::DirEntry>| {
-        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    };
-    let end = Instant::now() + DEADLINE;
-    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(stands) {
-        assert!(Instant::now() < end, "the server does not stop");
-        std::thread::yield_now();
-    }
-}
-
 /// Gets need no server that runs. A get after an own write waits for it.
 #[test]
 fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error> {
@@ -160,8 +144,7 @@ fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error>
     let mut link = server.link();
     link.call(&Operation::set(b"key", b"old"))?;
     link.call(&Operation::set(b"other", b"value"))?;
-    let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    stop(pid);
+    server.process().stop();
     let mut value = Vec::new();
     assert_eq!(link.get(b"key", &mut value)?, Some(0));
     assert_eq!(value, b"old");
@@ -171,7 +154,7 @@ fn a_stopped_server_is_read_and_own_writes_are_waited_for() -> Result<(), Error>
     link.submit(now_ns, &Operation::get(b"key"), 2).unwrap();
     assert_eq!(link.poll(now_ns, |_| panic!("the write is not acknowledged")).unwrap(), 0);
     assert_eq!(link.get(b"other", &mut value)?, Some(0));
-    kill(pid, Signal::SIGCONT).unwrap();
+    server.process().resume();
     assert_eq!(link.get(b"key", &mut value)?, Some(0));
     assert_eq!(value, b"new");
     let mut ended = Vec::new();
@@ -191,11 +174,10 @@ fn a_write_has_a_deadline() -> Result<(), Error> {
     let options = Options { deadline_ns: 200_000_000, ..Options::default() };
     let mut client = Builder::default().server(&server.url()).options(options).connect()?;
     client.set(b"key", b"value", 0, 0)?;
-    let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    stop(pid);
+    server.process().stop();
     let ended = client.set(b"key", b"other", 0, 0);
     assert!(matches!(ended, Err(Error::TimedOut { .. })), "{ended:?}");
-    kill(pid, Signal::SIGCONT).unwrap();
+    server.process().resume();
     eventually(|| client.set(b"key", b"last", 0, 0));
     assert_eq!(client.get(b"key")?.unwrap().bytes, b"last");
     Ok(())
@@ -209,8 +191,7 @@ fn reads_go_on_after_a_write_that_timed_out() -> Result<(), Error> {
     let url = LocalUrl::parse(&server.url()).unwrap();
     let mut link = LocalLink::connect(&url, &options)?;
     link.call(&Operation::set(b"key", b"value"))?;
-    let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    stop(pid);
+    server.process().stop();
     let mut value = Vec::new();
     for round in 0..3 {
         let ended = link.call(&Operation::set(b"other", b"value"));
@@ -227,7 +208,7 @@ fn reads_go_on_after_a_write_that_timed_out() -> Result<(), Error> {
         assert_eq!(ended, [(1, b"value".to_vec())]);
     }
     assert_eq!((link.counters().asked, link.counters().attached), (0, 1));
-    kill(pid, Signal::SIGCONT).unwrap();
+    server.process().resume();
     eventually(|| link.call(&Operation::set(b"key", b"last")));
     assert_eq!(link.get(b"key", &mut value)?, Some(0));
     assert_eq!((&value[..], link.counters().asked), (&b"last"[..], 0));
@@ -242,10 +223,9 @@ fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
     let server = Local::start("--local-clients 1");
     let options = Options { deadline_ns: 200_000_000, ..Options::default() };
     let mut link = LocalLink::connect(&LocalUrl::parse(&server.url()).unwrap(), &options)?;
-    let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    stop(pid);
+    server.process().stop();
     assert!(link.call(&Operation::set(b"key", b"value")).is_err());
-    kill(pid, Signal::SIGCONT).unwrap();
+    server.process().resume();
     eventually(|| link.call(&Operation::set(b"key", b"value")));
     assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
     Ok(())
@@ -258,8 +238,7 @@ fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {
     let options = Options { deadline_ns: super::DEADLINE_NS, ..Options::default() };
     let client = Builder::default().server(&server.url()).options(options).connect_shared()?;
     client.run(|client| client.set(b"key", b"value", 0, 0))?;
-    let pid = Pid::from_raw(server.stat("", "pid") as i32);
-    stop(pid);
+    server.process().stop();
     std::thread::scope(|scope| {
         let (begins, began) = std::sync::mpsc::channel();
         let write = scope.spawn(|| {
@@ -278,7 +257,7 @@ fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {
         assert_eq!(found[0].as_ref().map(|value| &value.bytes[..]), Some(&b"value"[..]));
         assert_eq!(found[1], None);
         assert!(!write.is_finished());
-        kill(pid, Signal::SIGCONT).unwrap();
+        server.process().resume();
         let _ = write.join().unwrap();
         Ok(())
     })

@@ -1,19 +1,20 @@
 //! A server in between, which passes a real one's memory on, with streams of the test's.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::time::Instant;
 
-use micanite_client::{Builder, Client, Error, Options};
+use micanite_client::{Builder, Client, Error, Operation, Options, Outcome};
 use micanite_local::hello::{Answer, DESCRIPTORS_MAX, reply, request};
 use micanite_net::send_with_descriptors;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::hostile::{Attached, attach};
-use super::{DEADLINE_NS, Local};
+use super::{DEADLINE, DEADLINE_NS, Local};
 
 /// The socket of the relay, and its server.
 struct Relay<'a> {
@@ -122,4 +123,49 @@ fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// A server whose connections (`-c`) are all taken executes nothing, says so, and is asked again ever more
+/// rarely.
+#[test]
+fn a_server_without_a_free_connection_is_full() -> Result<(), Error> {
+    let server = Local::start("-c 2");
+    let text = || {
+        let mut text = UnixStream::connect(server.directory.join("text")).unwrap();
+        text.write_all(b"mn\r\n").unwrap();
+        text.read_exact(&mut [0; 4]).unwrap();
+        text
+    };
+    let others = [text(), text()];
+    let mut link = server.link();
+    for _ in 0..1000 {
+        let refused = link.call(&Operation::set(b"key", b"value"));
+        assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+    }
+    assert!(link.counters().attached < 20, "{:?}", link.counters());
+    drop(others);
+    let end = Instant::now() + DEADLINE;
+    while let Err(error) = link.call(&Operation::set(b"key", b"value")) {
+        assert!(Instant::now() < end && matches!(error, Error::ServerFull { .. }), "{error}");
+    }
+    assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+    Ok(())
+}
+
+/// A key that no line of memcached's protocol holds is refused by the client.
+#[test]
+fn keys_that_are_not_text_are_as_long_as_base64_allows() {
+    let server = Local::start("-t 1");
+    let mut link = server.link();
+    for length in [1, 185, 186] {
+        let key = vec![b' '; length];
+        assert_eq!(link.call(&Operation::set(&key, b"value")).unwrap().outcome, Outcome::Ok);
+        assert_eq!(link.get(&key, &mut Vec::new()).unwrap(), Some(0));
+    }
+    for operation in [Operation::set(&[b' '; 187], b"value"), Operation::get(&[b' '; 250])] {
+        let refused = link.call(&operation);
+        assert!(matches!(refused, Err(Error::KeyNotText)), "{refused:?}");
+    }
+    let refused = link.call(&Operation::set(&[b' '; 251], b"value"));
+    assert!(matches!(refused, Err(Error::BadKey)), "{refused:?}");
 }

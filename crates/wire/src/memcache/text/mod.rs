@@ -23,6 +23,7 @@ pub use auth::{TOKEN_BYTES_MAX, TextAuth, text_auth};
 pub use command::{Command, Keys, ShutdownHow, StoreVerb};
 pub use operator::Operator;
 pub use parser::{Parser, Step};
+pub use reply::TOO_MANY_CONNECTIONS;
 
 pub const KEY_BYTES_MAX: usize = 250;
 /// Longest line without an end, except for get, gets, gat and gats. A longer one closes the
