@@ -63,15 +63,13 @@ impl Micanite {
         self.is_inside.store(true, Ordering::Relaxed);
         // A fork sees this before it sees what the call changes.
         fence(Ordering::Release);
-        let result = call(client);
+        let (status, error) = match call(client) {
+            Ok(status) => (status, CString::default()),
+            Err(error) => (Status::of(&error), text_of(&error.to_string())),
+        };
+        self.error = error;
         self.is_inside.store(false, Ordering::Release);
-        match result {
-            Ok(status) => {
-                self.error = CString::default();
-                status
-            }
-            Err(error) => self.fail_with(&error),
-        }
+        status
     }
 
     /// Returns whether this process is the child of a fork that came while a thread was inside a call.
@@ -79,9 +77,10 @@ impl Micanite {
         self.is_inside.load(Ordering::Relaxed) && self.process != std::process::id()
     }
 
-    /// Leaks the client, and connects anew.
+    /// Leaks the client and its error, and connects anew.
     fn start_over(&mut self) -> Result<(), Error> {
         std::mem::forget(self.client.take());
+        std::mem::forget(std::mem::take(&mut self.error));
         self.client = Some(self.connected()?);
         self.process = std::process::id();
         Ok(())
@@ -93,7 +92,15 @@ impl Micanite {
 
     /// Keeps the text of an error.
     pub(crate) fn fail(&mut self, status: Status, text: &str) -> Status {
-        self.error = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        // A child that could not connect anew stays one that has to.
+        let was_inside = self.is_inside.swap(true, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.error = text_of(text);
+        self.is_inside.store(was_inside, Ordering::Release);
         status
     }
+}
+
+fn text_of(error: &str) -> CString {
+    CString::new(error.replace('\0', " ")).unwrap_or_default()
 }
