@@ -39,8 +39,8 @@ pub enum Error {
     OutcomeUnknown,
     /// The key is empty or longer than 250 bytes.
     BadKey,
-    /// The request needs memcached's text protocol, because of the value's length or over `local://`, and that
-    /// does not allow some byte of this key: not at all, or in base64 up to 186 bytes.
+    /// The request needs memcached's text protocol, because of the value's length or over `local://`, and
+    /// that does not allow some byte of this key: not at all, or in base64 up to 186 bytes.
     KeyNotText,
     /// The expiry ends after the second 2^32-2 of Unix time.
     ExpiryTooFar,

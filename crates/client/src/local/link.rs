@@ -184,7 +184,7 @@ impl LocalLink {
             self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
         {
             if stream.is_refused() {
-                self.pause_when_full();
+                self.pause(true);
             }
             self.lose_stream(Outcome::Unknown, |_, _, _| {});
         }
@@ -254,7 +254,7 @@ impl LocalLink {
             }
             // The server has executed nothing.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.pause_when_full();
+                self.pause(true);
                 Some(Outcome::ServerDown)
             }
             Err(_) => Some(Outcome::Unknown),
@@ -353,8 +353,7 @@ impl LocalLink {
                 Ok(())
             }
             Err(error) => {
-                self.is_full = matches!(error, Error::ServerFull { .. });
-                self.pause();
+                self.pause(matches!(error, Error::ServerFull { .. }));
                 if self.is_full {
                     // The memory may have the place that is missing.
                     self.reading = None;
@@ -364,13 +363,9 @@ impl LocalLink {
         }
     }
 
-    fn pause_when_full(&mut self) {
-        self.is_full = true;
-        self.pause();
-    }
-
     /// Puts the next attempt to attach off, each time for longer until a request has its reply.
-    fn pause(&mut self) {
+    fn pause(&mut self, is_full: bool) {
+        self.is_full = is_full;
         self.retry_at_ns = self.now_ns() + self.backoff_ns;
         self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
     }
