@@ -64,6 +64,11 @@ class Service:
     def stderr(self):
         return (self.directory / "stderr").read_text()
 
+    def ready_stderr(self):
+        """What it has said when it is ready. Its sockets answer before that."""
+        until(lambda: ": ready\n" in self.stderr(), "the server to say that it is ready")
+        return self.stderr()
+
 
 @pytest.fixture
 def listeners(tmp_path):
@@ -93,8 +98,9 @@ def test_it_serves_the_sockets_of_its_supervisor(tmp_path, listeners, workers, k
         tmp_path, listeners, "-t", workers, "-m", "64", "-p", free_port(), LISTEN_FDNAMES="a:b:c"
     ) as service:
         assert ask_each(listeners, b"set %b 0 0 1\r\nx\r\n" % key) == [b"STORED"] * 3
-        assert "-p, -l and -s do not apply" in service.stderr()
-        listening = [line for line in service.stderr().splitlines() if "  listening  " in line]
+        said = service.ready_stderr()
+        assert "-p, -l and -s do not apply" in said
+        listening = [line for line in said.splitlines() if "  listening  " in line]
         for one in listeners[:2]:
             assert f"127.0.0.1:{one.getsockname()[1]}" in listening[0]
         assert listening[0].count("TCP") == 2, "nothing but what was passed"
@@ -118,7 +124,7 @@ def test_marks_hold_for_the_sockets_of_the_supervisor(tmp_path, listeners):
             assert known.ask(b"mn\r\n") == b"MN"
         with pytest.raises((ssl.SSLError, ConnectionError)):
             TlsConnection(marked.getsockname(), authority.context()).ask(b"mn\r\n")
-        assert "but for the marks of -l" in service.stderr()
+        assert "but for the marks of -l" in service.ready_stderr()
 
 
 def test_an_address_that_is_not_named_asks_for_certificates_too(tmp_path, listeners):
@@ -150,7 +156,7 @@ def test_a_restart_keeps_the_sockets_of_the_supervisor(tmp_path, listeners, key)
             done = run_ctl("restart", "--socket", tmp_path / "ctl")
             assert (done.returncode, done.stderr) == (0, "")
             assert ask_each(listeners, b"get %b\r\n" % key) == [b"VALUE %b 0 1" % key] * 3
-        assert service.stderr().count("do not apply") == 1
+        assert service.ready_stderr().count("do not apply") == 1
 
 
 @pytest.mark.parametrize(
