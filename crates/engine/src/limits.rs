@@ -101,7 +101,7 @@ pub const FIT_CANDIDATES_MAX: usize = 16;
 /// Bytes charged to the turn for an examined block that is too small. Where no larger class has a block
 /// the allocation examines the whole class: at most one block for each MiB of a partition.
 pub const FIT_CANDIDATE_BYTES: usize = 256;
-/// Load below which the index of a store returns lines: one item for this many at which it grows.
+/// Load below which the index returns lines: one item for this many at which it grows.
 pub const INDEX_SPARSE_SHARE: u64 = 4;
 /// Largest share of the space, one word in this many, that flushed items which the sweep has still
 /// to find may take while the index of a store shrinks.

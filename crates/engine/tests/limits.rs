@@ -276,8 +276,9 @@ fn memory_goes_back_each_time() {
         assert!(directory.allocated_bytes() > 15 * MIB);
         run.cache.set_memory_limit(6 * MIB).unwrap();
         settle_wholly(&mut run);
+        // Huge pages may reach into both gaps from both sides.
         let allocated = directory.allocated_bytes();
-        assert!(allocated < 10 * MIB, "{allocated}");
+        assert!(allocated < (6 + 4 * 2) * MIB, "{allocated}");
     }
     run.check_all();
 }

@@ -24,6 +24,7 @@ impl Worker {
                 writer.partition.note_age(now_s);
                 writer.apply_samples();
                 writer.sweep();
+                writer.free_spares_of_sparse_index();
                 writer.clean();
                 writer.compact_for_refused();
                 writer.follow_limit();

@@ -53,6 +53,33 @@ fn a_killed_cache_that_evicts_and_grows_returns_no_wrong_value() {
     }
 }
 
+/// Kills a cache whose index returns lines: what stays is found, and what was deleted stays away.
+#[test]
+fn a_killed_cache_whose_index_shrinks_returns_no_wrong_value() {
+    let keys = keys(120);
+    for eviction in [Eviction::S3Fifo, Eviction::ApproximateLru] {
+        let setup = Setup { buckets: 2, grows: true, data_units: 2048, eviction, ..Setup::default() };
+        let mut killed = Killed::new(setup, keys.clone());
+        for key in &keys {
+            killed.client.set(key, b"12345678");
+        }
+        for key in &keys[10..] {
+            killed.client.outcome(key, Operation::Delete);
+        }
+        let cache = Arc::clone(&killed.cache);
+        let p = &cache.partitions[0];
+        let most = p.buckets();
+        p.set(Field::ScanBucket, most - 1);
+        killed.at_each_store("shrink", |_| p.writer(1000).shrink_index());
+        assert!(p.buckets() < most / 2, "{} of {most} buckets", p.buckets());
+        assert_eq!(killed.seen().len(), 10);
+        for key in &keys[10..] {
+            killed.at_each_store("set", |client| client.set(key, b"12345678"));
+        }
+        assert!(p.buckets() > most / 2, "{} of {most} buckets", p.buckets());
+    }
+}
+
 /// Kills a cache whose chains are full, which evicts the oldest of them.
 #[test]
 fn a_killed_cache_with_full_chains_returns_no_wrong_value() {

@@ -19,7 +19,7 @@ pub(crate) const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD
 /// Spare buckets are scarce when there is less than one free for this many main buckets. Chains of
 /// a cache keep theirs after the items have left, until the next visit; those of a store do not.
 const SPARES_LEFT_CACHE: u64 = 12;
-pub(crate) const SPARES_LEFT_STORE: u64 = 100;
+const SPARES_LEFT_STORE: u64 = 100;
 /// Buckets that an insertion splits at once when it finds no spare one.
 const SPLITS_MAX: usize = 16;
 /// Share of the items that full buckets evict before the index waits no longer for the end of a lap. As many
@@ -41,13 +41,35 @@ impl Writer<'_> {
         let p = self.partition;
         let buckets = p.buckets();
         let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
-        let spares_left = p.layout.spares(buckets).saturating_sub(p.get(Field::SparesUsed));
-        let least = if p.is_store() { SPARES_LEFT_STORE } else { SPARES_LEFT_CACHE };
-        if full || spares_left * least < buckets {
-            // Near the end of a turn it takes only free space, or waits.
-            let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
-            self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
+        if full || self.is_short_of_spares() {
+            self.grow_or_clean();
         }
+    }
+
+    /// Splits a bucket, or frees spare ones where the items are few for the index.
+    #[cold]
+    fn grow_or_clean(&self) {
+        if !self.partition.is_store() && self.has_sparse_index() {
+            return self.sweep_step(true);
+        }
+        // Near the end of a turn it takes only free space, or waits.
+        let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
+        self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
+    }
+
+    /// Returns whether spare buckets are scarce.
+    #[inline]
+    fn is_short_of_spares(&self) -> bool {
+        let p = self.partition;
+        let buckets = p.buckets();
+        let left = p.layout.spares(buckets).saturating_sub(p.get(Field::SparesUsed));
+        left * self.spares_left_share() < buckets
+    }
+
+    /// Returns for how many main buckets a spare one has to be free.
+    #[inline]
+    pub(super) fn spares_left_share(&self) -> u64 {
+        if self.partition.is_store() { SPARES_LEFT_STORE } else { SPARES_LEFT_CACHE }
     }
 
     /// Splits buckets if a new entry in this one would need a spare bucket and none is free: splits

@@ -5,7 +5,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
+use crate::limits::{SHRINK_BUCKETS_MAX, SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
@@ -34,7 +34,23 @@ impl Writer<'_> {
         }
         let buckets = p.buckets().min(SWEEP_BUCKETS as u64);
         for _ in 0..buckets.div_ceil(SWEEP_STEP) {
-            self.sweep_step();
+            self.sweep_step(false);
+        }
+    }
+
+    /// Frees spare buckets of a cache with a sparse index that cannot shrink, because chains lead to items that
+    /// have left. A bounded number.
+    pub fn free_spares_of_sparse_index(&self) {
+        let p = self.partition;
+        if p.is_store() || !self.has_sparse_index() {
+            return;
+        }
+        for _ in 0..SHRINK_BUCKETS_MAX.min(p.buckets()).div_ceil(SWEEP_STEP) {
+            if self.has_merge() || copy_budget::is_spent() {
+                return;
+            }
+            copy_budget::spend(SWEEP_STEP as usize * SWEEP_BUCKET_BYTES);
+            self.sweep_step(true);
         }
     }
 
@@ -59,8 +75,9 @@ impl Writer<'_> {
         found
     }
 
-    /// Visits some buckets, at most to the end of the round.
-    pub fn sweep_step(&self) {
+    /// Visits some buckets, at most to the end of the round. `drops` says that chains of a cache lose what
+    /// leads to no item, ghosts too.
+    pub fn sweep_step(&self, drops: bool) {
         let p = self.partition;
         // The index may have shrunk.
         let first = p.get(Field::ScanBucket).min(p.buckets() - 1);
@@ -72,8 +89,11 @@ impl Writer<'_> {
             self.prefetch_bucket_items(p.main_bucket(number));
         }
         for _ in 0..step {
-            let number = self.next_bucket();
-            self.sweep_chain(p.main_bucket(number));
+            let main = p.main_bucket(self.next_bucket());
+            if drops && main.next_spare().is_some() {
+                main.write(|| self.drop_dangling(main));
+            }
+            self.sweep_chain(main);
         }
     }
 
@@ -102,7 +122,7 @@ impl Writer<'_> {
     }
 
     /// Clears the dangling entries of a chain; ghosts only if their offsets could repeat.
-    fn clear_dangling(&self, main: Bucket<'_>, ghosts: bool) {
+    pub(super) fn clear_dangling(&self, main: Bucket<'_>, ghosts: bool) {
         let p = self.partition;
         if p.is_store() {
             return;

@@ -1,11 +1,11 @@
-//! Shrinking of the index of a store that holds few items for it. It merges the last bucket into
+//! Shrinking of an index that holds few items for its size. It merges the last bucket into
 //! the one that it was split from, and the line becomes space for items.
 //!
 //! The line is overwritten then, so no thread may read the bucket meanwhile. Workers are kept out
 //! of the partition ([`crate::access::RouteWord::exclude`]), but only once a merge is known to be
 //! possible. Any thread may walk or copy, so walks and copies keep the index from shrinking while
 //! they are in the partition ([`Walkers`](crate::index::walkers::Walkers)). Memory that a program
-//! in the kernel reads keeps its lines: that program cannot be kept out.
+//! in the kernel or another process reads keeps its lines: those cannot be kept out.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -17,10 +17,11 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
     UNSWEPT_SHARE,
 };
+use crate::log::LogKind;
 use crate::partition::limit::Gap;
-use crate::region::{Field, copy_budget};
+use crate::region::{Field, LogField, copy_budget};
 use crate::writer::Writer;
-use crate::writer::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
+use crate::writer::index::growth::LOAD_ITEMS_SIXTEENTHS;
 
 /// A merge that is possible.
 struct Merge<'a> {
@@ -39,29 +40,35 @@ struct Link<'a> {
 }
 
 impl Writer<'_> {
-    /// Returns whether a store holds few items for its index. The index has at least the buckets of
-    /// a fresh store with an item: one without a spare bucket grows. While a flush has left much to
-    /// the sweep, the index stays: flushed items have to leave before others move together.
-    fn has_sparse_index(&self) -> bool {
+    /// Returns whether the partition holds few items for its index, and nothing else changes its space. The
+    /// index has at least the buckets of a fresh one with an item: one without a spare bucket grows.
+    pub(super) fn has_sparse_index(&self) -> bool {
         let p = self.partition;
-        if !p.is_store() {
-            return false;
-        }
         let buckets = p.buckets();
         let least = p.layout.buckets.max(p.layout.main_per_spare() + 1);
         let items = p.get(Field::ItemsLive);
-        let heap = p.heap();
+        let is_sparse = items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS;
+        buckets > least && is_sparse && if p.is_store() { self.is_swept() } else { p.follows_limit() }
+    }
+
+    /// Returns whether a flush has left little of a store to the sweep: flushed items have to leave before
+    /// others move together.
+    fn is_swept(&self) -> bool {
+        let heap = self.partition.heap();
         let used = heap.units() - heap.units_free();
-        let unswept = used.saturating_sub(p.get(Field::UnitsLive) as usize);
-        buckets > least
-            && items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS
-            && unswept * UNSWEPT_SHARE <= heap.units()
+        let unswept = used.saturating_sub(self.partition.get(Field::UnitsLive) as usize);
+        unswept * UNSWEPT_SHARE <= heap.units()
     }
 
     /// Returns whether the index would shrink if no other thread were in the partition.
     pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
-        p.walkers.are_none() && self.next_merge().is_some()
+        p.walkers.are_none() && self.has_merge()
+    }
+
+    /// Returns whether a merge is due and possible.
+    pub(super) fn has_merge(&self) -> bool {
+        self.next_merge().is_some()
     }
 
     /// Merges a bounded number of buckets while there are many for the items. Returns whether it
@@ -75,20 +82,22 @@ impl Writer<'_> {
     fn next_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
         let merge = self.has_sparse_index().then(|| self.plan_merge())??;
-        (merge.spares_left * SPARES_LEFT_STORE >= p.buckets()).then_some(merge)
+        (merge.spares_left * self.spares_left_share() >= p.buckets()).then_some(merge)
     }
 
     /// Returns the merge of the last bucket into the one that it was split from. Returns `None` if
     /// their entries do not fit one chain, or spare buckets are missing. Removes expired and
-    /// invalidated items from both chains: a round of the sweep may have visited one and not the
-    /// other.
+    /// invalidated items from both chains, and ghosts: a round of the sweep may have visited one and not
+    /// the other.
     fn plan_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
         let count = p.buckets();
         let from = p.all_buckets().last_split_from()?;
         let (source, last) = (p.main_bucket(from), p.main_bucket(count - 1));
-        self.sweep_chain(source);
-        self.sweep_chain(last);
+        for main in [source, last] {
+            self.clear_dangling(main, true);
+            self.sweep_chain(main);
+        }
         let spares = p.layout.spares(count - 1);
         let spare = (spares < p.layout.spares(count)).then_some(spares);
         // A spare bucket in use moves to another one, so one less is free in either case.
@@ -134,17 +143,29 @@ impl Writer<'_> {
         fence(Release);
         p.set(Field::DataEnd, data_end);
         p.shrink_hole(Gap::Main);
-        p.heap().raise_end(data_end as usize);
+        if p.is_store() {
+            p.heap().raise_end(data_end as usize);
+        } else {
+            // A lap that goes on there has passed what was left of the lap before.
+            let log = p.log(LogKind::Main);
+            log.set(LogField::Limit, data_end - log.get(LogField::First));
+            p.limit.index_waits.store(0, Relaxed);
+        }
         p.add(Field::Moves, 1);
         true
     }
 
     /// Returns the spare buckets that the chain of one bucket needs to take the entries of another;
-    /// `None` if it would be too long, or have too many entries of one tag.
+    /// `None` if that of a store would be too long, or have too many entries of one tag.
     fn spares_to_merge(&self, source: Bucket<'_>, last: Bucket<'_>) -> Option<u64> {
         let p = self.partition;
         let entries = |main| p.chain(main).flat_map(Bucket::entries).map(Entry);
         let filled = |main| entries(main).filter(|entry| !entry.is_empty());
+        let buckets = (filled(source).count() + filled(last).count()).div_ceil(BUCKET_ENTRIES);
+        let more = buckets.min(CHAIN_BUCKETS_MAX).saturating_sub(p.chain(source).count()) as u64;
+        if !p.is_store() {
+            return Some(more);
+        }
         for moved in filled(last) {
             let of_tag = |entry: &Entry| entry.has_tag(moved.tag());
             let together = filled(source).chain(filled(last)).filter(of_tag).count();
@@ -152,19 +173,20 @@ impl Writer<'_> {
                 return None;
             }
         }
-        let buckets = (filled(source).count() + filled(last).count()).div_ceil(BUCKET_ENTRIES);
-        let more = buckets.saturating_sub(p.chain(source).count());
-        (buckets <= CHAIN_BUCKETS_MAX).then_some(more as u64)
+        (buckets <= CHAIN_BUCKETS_MAX).then_some(more)
     }
 
     /// Copies all entries of the last bucket into the chain of the one it was split from, and ends
-    /// the index before it. Returns false, and changes nothing, if that chain has no space.
+    /// the index before it. Returns false, and changes nothing, if that chain has no space; a cache evicts.
     fn copy_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
         let of_last = || p.chain(last).flat_map(Bucket::entries).filter(|&entry| entry != 0);
         // The copies come first: a process that is killed between the stores leaves entries twice.
         let all_moved = of_last().all(|entry| {
-            let slot = self.free_slot(source);
+            let slot = match p.is_store() {
+                true => self.free_slot(source),
+                false => self.slot_for(source, Entry(entry).tag(), None),
+            };
             slot.is_some_and(|word| {
                 p.word(word).store(entry, Release);
                 true
