@@ -7,8 +7,10 @@
 //! S3-FIFO (Yang, Zhang, Qiu, Yue, Vinayak, SOSP 2023): new items enter the small log. Those that
 //! were requested there move to main when they reach its head. The others are evicted, and their
 //! index entries remain as ghosts: a key that returns while its ghost is there enters main at once.
-//! At the head of main a requested item moves to the tail. CLOCK is the main log alone. FIFO does
-//! not count. Approximate LRU (MICA 4.3.1) moves a requested item to the tail if it is in the older
+//! At the head of main a requested item moves to the tail. CLOCK is the main log alone. LRU is CLOCK that
+//! counts one request: an item with many requests that have ended leaves as soon as one with a single one.
+//! (Literal LRU, which moves an item with each request, misses more than FIFO: stale copies fill the log.)
+//! FIFO does not count. Approximate LRU (MICA 4.3.1) moves a requested item to the tail if it is in the older
 //! part of the log.
 
 use crate::limits::FREQUENCY_MAX;
@@ -23,8 +25,8 @@ pub enum Eviction {
     Clock,
     /// A requested item in the older half of the log moves to the tail.
     ApproximateLru,
-    /// Every requested item moves to the tail. This is literal LRU, and performs badly: the stale
-    /// copies fill the log.
+    /// Least recently used, by one bit: an item that was requested since it was stored or moved goes on from
+    /// the head to the tail. The other items leave, the oldest first.
     Lru,
     /// First in, first out: no item ever moves.
     Fifo,
@@ -65,7 +67,7 @@ impl Eviction {
         let clock = Policy { frequency_max: FREQUENCY_MAX, requeue_max: 32, ..fifo };
         match self {
             Self::Fifo => fifo,
-            Self::Lru => Policy { reinsert_percent: 0, ..fifo },
+            Self::Lru => Policy { frequency_max: 1, ..clock },
             Self::ApproximateLru => Policy { reinsert_percent: 50, ..fifo },
             Self::Clock => clock,
             Self::S3Fifo => Policy { small_percent: 10, promote_at: 2, ghost_percent: 100, ..clock },
