@@ -8,6 +8,7 @@ mod random;
 
 use std::collections::HashMap;
 use std::env::temp_dir;
+use std::path::Path;
 use std::sync::Arc;
 
 use directory::Directory;
@@ -266,7 +267,8 @@ fn a_lower_limit_keeps_what_fits() {
 /// Pages that were used again after a higher limit go back with the next lower one.
 #[test]
 fn memory_goes_back_each_time() {
-    let directory = Directory::new(&temp_dir(), "limits-again");
+    // ext4 counts blocks of the last filling for a while, however the pages went.
+    let directory = Directory::new(Path::new("/dev/shm"), "limits-again");
     let config = Config { memory_bytes: MAX_BYTES, ..config(Semantics::Cache, Some(&directory)) };
     let mut run = Run::new(&config, 1);
     for _ in 0..2 {
@@ -276,9 +278,8 @@ fn memory_goes_back_each_time() {
         assert!(directory.allocated_bytes() > 15 * MIB);
         run.cache.set_memory_limit(6 * MIB).unwrap();
         settle_wholly(&mut run);
-        // Huge pages may reach into both gaps from both sides.
         let allocated = directory.allocated_bytes();
-        assert!(allocated < (6 + 4 * 2) * MIB, "{allocated}");
+        assert!(allocated < 10 * MIB, "{allocated}");
     }
     run.check_all();
 }

@@ -104,7 +104,7 @@ fn an_index_that_was_large_goes_to_the_items() {
         for _ in 0..2 * PASSES {
             for client in [&mut fresh, &mut client] {
                 client.pass(2, keys_for(large, 0.6), large);
-                for _ in 0..20 {
+                for _ in 0..100 {
                     client.worker.maintain(NOW_S);
                 }
             }

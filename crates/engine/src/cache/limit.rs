@@ -16,8 +16,8 @@ use crate::partition::{Partition, Semantics};
 /// Reason for keeping the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitError {
-    /// The limit can be this many bytes at least: an index keeps its size, a store keeps its items, and the
-    /// largest value needs room.
+    /// The limit can be this many bytes at least: an index has lines for its items, a store keeps its items,
+    /// and the largest value needs room.
     TooSmall {
         /// The least limit.
         least_bytes: usize,

@@ -24,12 +24,14 @@ impl Worker {
                 writer.partition.note_age(now_s);
                 writer.apply_samples();
                 writer.sweep();
-                writer.free_spares_of_sparse_index();
                 writer.clean();
                 writer.compact_for_refused();
                 writer.follow_limit();
                 writer.return_pages(epochs, outside);
                 writer.maintain_chunks();
+                if !outside {
+                    writer.free_spares_of_sparse_index();
+                }
             };
             self.maintain_one(number, now_s, upkeep);
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();

@@ -80,6 +80,40 @@ fn a_killed_cache_whose_index_shrinks_returns_no_wrong_value() {
     }
 }
 
+/// Kills the upkeep of a cache whose small items have left by the log: chains lead to nothing, some of it
+/// ghosts, and give their spare buckets back before buckets are merged.
+#[test]
+fn a_killed_cache_that_frees_chains_of_nothing_returns_no_wrong_value() {
+    let keys = keys(400);
+    for eviction in [Eviction::S3Fifo, Eviction::ApproximateLru] {
+        let setup = Setup {
+            buckets: 2,
+            grows: true,
+            data_units: 2048,
+            eviction,
+            value_bytes_max: 2000,
+            ..Setup::default()
+        };
+        let mut killed = Killed::new(setup, keys.clone());
+        for key in &keys {
+            killed.client.set(key, b"12345678");
+        }
+        let most = killed.cache.stats().buckets;
+        for key in keys[..24].iter().cycle().take(240) {
+            killed.client.set(key, &[b'x'; 300]);
+            killed.client.get(key);
+        }
+        for _ in 0..10 {
+            killed.at_each_store("upkeep", |client| client.worker.maintain(1000));
+        }
+        let stats = killed.cache.stats();
+        assert!(stats.evicted_log > 300 && stats.buckets < most * 3 / 4, "of {most}: {stats:?}");
+        for key in &keys[24..100] {
+            killed.at_each_store("set", |client| client.set(key, b"12345678"));
+        }
+    }
+}
+
 /// Kills a cache whose chains are full, which evicts the oldest of them.
 #[test]
 fn a_killed_cache_with_full_chains_returns_no_wrong_value() {

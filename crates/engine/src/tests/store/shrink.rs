@@ -257,7 +257,7 @@ fn a_sweep_beside_merges_visits_every_item() {
             for _ in 0..random.below(4) {
                 merged += u64::from(writer.merge_last());
             }
-            writer.sweep_step(false);
+            writer.sweep_step();
         }
         drop(writer);
         assert_eq!(p.get(Field::ItemsLive), store.held.len() as u64);

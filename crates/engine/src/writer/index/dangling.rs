@@ -77,6 +77,13 @@ impl Writer<'_> {
         oldest.map(|(_, word)| word)
     }
 
+    /// Returns whether a chain has entries that lead to no item.
+    pub(super) fn has_dangling(&self, main: Bucket<'_>) -> bool {
+        let ends = Ends::of(self.partition);
+        let mut entries = self.partition.chain(main).flat_map(Bucket::entries).map(Entry);
+        entries.any(|entry| !entry.is_empty() && ends.target(entry) != Target::Item)
+    }
+
     /// Clears dangling entries in a chain of several buckets of a cache, ghosts included, and frees the
     /// spare buckets that it then does not need: those are for items.
     pub(super) fn drop_dangling(&self, bucket: Bucket<'_>) {

@@ -50,7 +50,8 @@ impl Writer<'_> {
     #[cold]
     fn grow_or_clean(&self) {
         if !self.partition.is_store() && self.has_sparse_index() {
-            return self.sweep_step(true);
+            self.sweep_at_cost();
+            return;
         }
         // Near the end of a turn it takes only free space, or waits.
         let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);

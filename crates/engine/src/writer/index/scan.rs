@@ -5,12 +5,14 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{SHRINK_BUCKETS_MAX, SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
+use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
 use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are prefetched together.
 const SWEEP_STEP: u64 = 16;
+/// Steps of one call that frees spare buckets: a quarter of the least turn.
+const SPARES_STEPS_MAX: usize = 16;
 
 impl Writer<'_> {
     /// Scans as many buckets as the advance of the tails demands, so that every bucket is visited
@@ -34,24 +36,29 @@ impl Writer<'_> {
         }
         let buckets = p.buckets().min(SWEEP_BUCKETS as u64);
         for _ in 0..buckets.div_ceil(SWEEP_STEP) {
-            self.sweep_step(false);
+            self.sweep_step();
         }
     }
 
     /// Frees spare buckets of a cache with a sparse index that cannot shrink, because chains lead to items that
     /// have left. A bounded number.
     pub fn free_spares_of_sparse_index(&self) {
-        let p = self.partition;
-        if p.is_store() || !self.has_sparse_index() {
-            return;
-        }
-        for _ in 0..SHRINK_BUCKETS_MAX.min(p.buckets()).div_ceil(SWEEP_STEP) {
-            if self.has_merge() || copy_budget::is_spent() {
+        for _ in 0..SPARES_STEPS_MAX {
+            if self.partition.is_store() || !self.lacks_spares_to_shrink() || !self.sweep_at_cost() {
                 return;
             }
-            copy_budget::spend(SWEEP_STEP as usize * SWEEP_BUCKET_BYTES);
-            self.sweep_step(true);
         }
+    }
+
+    /// Visits some buckets, and charges the turn for it. Returns false if that has no more to spend.
+    pub(super) fn sweep_at_cost(&self) -> bool {
+        let bytes = SWEEP_STEP as usize * SWEEP_BUCKET_BYTES;
+        let allows = copy_budget::allows(bytes);
+        if allows {
+            copy_budget::spend(bytes);
+            self.sweep_step();
+        }
+        allows
     }
 
     /// Sweeps for an insertion into a store that has no space. The turn is charged for the work,
@@ -75,10 +82,11 @@ impl Writer<'_> {
         found
     }
 
-    /// Visits some buckets, at most to the end of the round. `drops` says that chains of a cache lose what
+    /// Visits some buckets, at most to the end of the round. In a cache whose index is sparse, chains lose what
     /// leads to no item, ghosts too.
-    pub fn sweep_step(&self, drops: bool) {
+    pub fn sweep_step(&self) {
         let p = self.partition;
+        let drops = !p.is_store() && self.has_sparse_index();
         // The index may have shrunk.
         let first = p.get(Field::ScanBucket).min(p.buckets() - 1);
         let step = SWEEP_STEP.min(p.buckets() - first);
@@ -90,7 +98,7 @@ impl Writer<'_> {
         }
         for _ in 0..step {
             let main = p.main_bucket(self.next_bucket());
-            if drops && main.next_spare().is_some() {
+            if drops && main.next_spare().is_some() && self.has_dangling(main) {
                 main.write(|| self.drop_dangling(main));
             }
             self.sweep_chain(main);

@@ -33,6 +33,15 @@ struct Merge<'a> {
     spares_left: u64,
 }
 
+/// A reason for which there is no merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoMerge {
+    /// The index is not sparse, follows another limit, or has buckets whose entries do not fit one chain.
+    NotNow,
+    /// Spare buckets are missing, or one that has to go is in use and no item leads to it.
+    NoSpare,
+}
+
 /// The chain of a spare bucket, and the bucket before it.
 struct Link<'a> {
     main: Bucket<'a>,
@@ -40,15 +49,15 @@ struct Link<'a> {
 }
 
 impl Writer<'_> {
-    /// Returns whether the partition holds few items for its index, and nothing else changes its space. The
-    /// index has at least the buckets of a fresh one with an item: one without a spare bucket grows.
+    /// Returns whether the partition holds few items for its index. The index has at least the buckets of a
+    /// fresh one with an item: one without a spare bucket grows.
     pub(super) fn has_sparse_index(&self) -> bool {
         let p = self.partition;
         let buckets = p.buckets();
         let least = p.layout.buckets.max(p.layout.main_per_spare() + 1);
         let items = p.get(Field::ItemsLive);
         let is_sparse = items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS;
-        buckets > least && is_sparse && if p.is_store() { self.is_swept() } else { p.follows_limit() }
+        buckets > least && is_sparse && (!p.is_store() || self.is_swept())
     }
 
     /// Returns whether a flush has left little of a store to the sweep: flushed items have to leave before
@@ -63,36 +72,40 @@ impl Writer<'_> {
     /// Returns whether the index would shrink if no other thread were in the partition.
     pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
-        p.walkers.are_none() && self.has_merge()
-    }
-
-    /// Returns whether a merge is due and possible.
-    pub(super) fn has_merge(&self) -> bool {
-        self.next_merge().is_some()
+        p.walkers.are_none() && self.next_merge().is_ok()
     }
 
     /// Merges a bounded number of buckets while there are many for the items. Returns whether it
     /// reached that number. The caller keeps all others out.
     pub fn shrink_index(&self) -> bool {
-        let merge = |_| self.next_merge().is_some_and(|merge| self.merge(&merge));
+        let merge = |_| self.next_merge().is_ok_and(|merge| self.merge(&merge));
         (0..SHRINK_BUCKETS_MAX).all(merge)
     }
 
     /// Returns the next merge, if the index should shrink, and would not grow again at once.
-    fn next_merge(&self) -> Option<Merge<'_>> {
+    fn next_merge(&self) -> Result<Merge<'_>, NoMerge> {
         let p = self.partition;
-        let merge = self.has_sparse_index().then(|| self.plan_merge())??;
-        (merge.spares_left * self.spares_left_share() >= p.buckets()).then_some(merge)
+        // Both would move the end of the main log.
+        if !self.has_sparse_index() || !p.is_store() && !p.follows_limit() {
+            return Err(NoMerge::NotNow);
+        }
+        let merge = self.plan_merge()?;
+        let is_enough = merge.spares_left * self.spares_left_share() >= p.buckets();
+        is_enough.then_some(merge).ok_or(NoMerge::NoSpare)
     }
 
-    /// Returns the merge of the last bucket into the one that it was split from. Returns `None` if
-    /// their entries do not fit one chain, or spare buckets are missing. Removes expired and
+    /// Returns whether a sparse index cannot shrink for want of spare buckets.
+    pub(super) fn lacks_spares_to_shrink(&self) -> bool {
+        self.next_merge().is_err_and(|reason| reason == NoMerge::NoSpare)
+    }
+
+    /// Returns the merge of the last bucket into the one that it was split from. Removes expired and
     /// invalidated items from both chains, and ghosts: a round of the sweep may have visited one and not
     /// the other.
-    fn plan_merge(&self) -> Option<Merge<'_>> {
+    fn plan_merge(&self) -> Result<Merge<'_>, NoMerge> {
         let p = self.partition;
         let count = p.buckets();
-        let from = p.all_buckets().last_split_from()?;
+        let from = p.all_buckets().last_split_from().ok_or(NoMerge::NotNow)?;
         let (source, last) = (p.main_bucket(from), p.main_bucket(count - 1));
         for main in [source, last] {
             self.clear_dangling(main, true);
@@ -101,16 +114,16 @@ impl Writer<'_> {
         let spares = p.layout.spares(count - 1);
         let spare = (spares < p.layout.spares(count)).then_some(spares);
         // A spare bucket in use moves to another one, so one less is free in either case.
-        let taken = p.get(Field::SparesUsed) + self.spares_to_merge(source, last)?;
-        let spares_left = spares.checked_sub(taken)?;
+        let more = self.spares_to_merge(source, last).ok_or(NoMerge::NotNow)?;
+        let spares_left = spares.checked_sub(p.get(Field::SparesUsed) + more).ok_or(NoMerge::NoSpare)?;
         let can_go = |number| p.is_free_spare(number) || self.link_to_spare(number).is_some();
-        spare.is_none_or(can_go).then_some(Merge { source, last, spare, spares_left })
+        spare.is_none_or(can_go).then_some(Merge { source, last, spare, spares_left }).ok_or(NoMerge::NoSpare)
     }
 
     /// Merges the last bucket, if that is possible: for tests.
     #[cfg(all(test, not(miri)))]
     pub fn merge_last(&self) -> bool {
-        self.plan_merge().is_some_and(|merge| self.merge(&merge))
+        self.plan_merge().is_ok_and(|merge| self.merge(&merge))
     }
 
     /// Merges the last bucket. Returns false, and changes nothing, if the list of free spare
@@ -156,16 +169,11 @@ impl Writer<'_> {
     }
 
     /// Returns the spare buckets that the chain of one bucket needs to take the entries of another;
-    /// `None` if that of a store would be too long, or have too many entries of one tag.
+    /// `None` if it would be too long, or have too many entries of one tag.
     fn spares_to_merge(&self, source: Bucket<'_>, last: Bucket<'_>) -> Option<u64> {
         let p = self.partition;
         let entries = |main| p.chain(main).flat_map(Bucket::entries).map(Entry);
         let filled = |main| entries(main).filter(|entry| !entry.is_empty());
-        let buckets = (filled(source).count() + filled(last).count()).div_ceil(BUCKET_ENTRIES);
-        let more = buckets.min(CHAIN_BUCKETS_MAX).saturating_sub(p.chain(source).count()) as u64;
-        if !p.is_store() {
-            return Some(more);
-        }
         for moved in filled(last) {
             let of_tag = |entry: &Entry| entry.has_tag(moved.tag());
             let together = filled(source).chain(filled(last)).filter(of_tag).count();
@@ -173,20 +181,19 @@ impl Writer<'_> {
                 return None;
             }
         }
-        (buckets <= CHAIN_BUCKETS_MAX).then_some(more)
+        let buckets = (filled(source).count() + filled(last).count()).div_ceil(BUCKET_ENTRIES);
+        let more = buckets.saturating_sub(p.chain(source).count());
+        (buckets <= CHAIN_BUCKETS_MAX).then_some(more as u64)
     }
 
     /// Copies all entries of the last bucket into the chain of the one it was split from, and ends
-    /// the index before it. Returns false, and changes nothing, if that chain has no space; a cache evicts.
+    /// the index before it. Returns false, and changes nothing, if that chain has no space.
     fn copy_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
         let of_last = || p.chain(last).flat_map(Bucket::entries).filter(|&entry| entry != 0);
         // The copies come first: a process that is killed between the stores leaves entries twice.
         let all_moved = of_last().all(|entry| {
-            let slot = match p.is_store() {
-                true => self.free_slot(source),
-                false => self.slot_for(source, Entry(entry).tag(), None),
-            };
+            let slot = self.free_slot(source);
             slot.is_some_and(|word| {
                 p.word(word).store(entry, Release);
                 true
