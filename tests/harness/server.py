@@ -131,7 +131,9 @@ class Server:
 
         until(answers, "the server to answer")
         # Its log is written by a thread of its own. A daemon has left standard error; memcached says nothing.
-        if "micanite" in Path(command()[0]).name and "-d" not in self.process.args:
+        # Another program may start it.
+        is_ours = any("micanite" in Path(word).name for word in command())
+        if is_ours and "-d" not in self.process.args:
             until(is_told, "the server to say that it is ready")
 
     def ports(self):

@@ -40,8 +40,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Frees spare buckets of a cache with a sparse index that cannot shrink, because chains lead to items that
-    /// have left. A bounded number.
+    /// Frees spare buckets of a cache with a sparse index that cannot shrink, because chains lead to items
+    /// that have left. A bounded number.
     pub fn free_spares_of_sparse_index(&self) {
         for _ in 0..SPARES_STEPS_MAX {
             if self.partition.is_store() || !self.lacks_spares_to_shrink() || !self.sweep_at_cost() {
@@ -82,8 +82,8 @@ impl Writer<'_> {
         found
     }
 
-    /// Visits some buckets, at most to the end of the round. In a cache whose index is sparse, chains lose what
-    /// leads to no item, ghosts too.
+    /// Visits some buckets, at most to the end of the round. In a cache whose index is sparse, chains lose
+    /// what leads to no item, ghosts too.
     pub fn sweep_step(&self) {
         let p = self.partition;
         let drops = !p.is_store() && self.has_sparse_index();
