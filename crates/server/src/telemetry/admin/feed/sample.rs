@@ -10,7 +10,7 @@ use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
 use crate::telemetry::stats::Totals;
 
 /// Numbers of a sample.
-pub(super) const FIELDS: usize = 47;
+pub(super) const FIELDS: usize = 48;
 
 /// Names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are the
 /// requests per second that were timed: the quantiles rest on them.
@@ -47,6 +47,7 @@ pub(super) const NAMES: [&str; FIELDS] = [
     "arithmetic_p99",
     "arithmetic_p999",
     "evictions",
+    "evictions_bucket_full",
     "expired",
     "refused",
     "connections",
@@ -115,7 +116,8 @@ impl Moment {
         values.extend([of(t.cmd_flush + t.cmd_flush_namespace)]);
         self.latencies(before, seconds, &mut values);
         let evicted = |stats: &Stats| stats.evicted_log + stats.evicted_bucket;
-        values.extend([rate(evicted(s), evicted(e)), rate(s.expired, e.expired)]);
+        values.extend([rate(evicted(s), evicted(e)), rate(s.evicted_bucket, e.evicted_bucket)]);
+        values.extend([rate(s.expired, e.expired)]);
         values.extend([of(t.store_too_large + t.store_no_memory)]);
         let open = self.acceptor.accepted.saturating_sub(self.totals.connections_closed);
         values.extend([open as f32, rate(self.acceptor.accepted, before.acceptor.accepted)]);
@@ -194,7 +196,7 @@ pub(super) fn quantile(counts: &[u64], part: f64, bound: impl Fn(usize) -> f64) 
     f32::NAN
 }
 
-const _: () = assert!(FIELDS == 7 + 4 * (1 + Class::ALL.len()) + 16 && BUCKETS > 0);
+const _: () = assert!(FIELDS == 7 + 4 * (1 + Class::ALL.len()) + 17 && BUCKETS > 0);
 
 #[cfg(test)]
 mod tests {
