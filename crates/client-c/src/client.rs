@@ -2,7 +2,7 @@
 
 use crate::Status;
 use micanite_client::{Client, Error};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// A client, and the error of its last call.
@@ -12,6 +12,8 @@ pub struct Micanite {
     /// `None`: it has not connected.
     client: Option<Client>,
     error: CString,
+    /// Number of the process that stored the error, where a thread was inside a call at its fork.
+    error_process: u32,
     /// A thread is inside a call. In the child of a fork that thread does not exist, and has left the client
     /// in no known state.
     is_inside: AtomicBool,
@@ -27,6 +29,7 @@ impl Micanite {
             servers,
             client: None,
             error: CString::default(),
+            error_process: process,
             is_inside: AtomicBool::new(false),
             process,
         };
@@ -46,8 +49,16 @@ impl Micanite {
     }
 
     /// Returns the error of the last call.
-    pub(crate) fn error(&self) -> &CString {
-        &self.error
+    pub(crate) fn error(&self) -> &CStr {
+        match self.has_foreign_error() {
+            true => c"a thread of the parent was inside a call at the fork",
+            false => &self.error,
+        }
+    }
+
+    /// Returns whether the error is one that a thread of the parent may have been about to replace.
+    fn has_foreign_error(&self) -> bool {
+        self.was_forked_inside() && self.error_process != std::process::id()
     }
 
     /// Runs a call of the client.
@@ -80,7 +91,9 @@ impl Micanite {
     /// Leaks the client and its error, and connects anew.
     fn start_over(&mut self) -> Result<(), Error> {
         std::mem::forget(self.client.take());
-        std::mem::forget(std::mem::take(&mut self.error));
+        if self.has_foreign_error() {
+            std::mem::forget(std::mem::take(&mut self.error));
+        }
         self.client = Some(self.connected()?);
         self.process = std::process::id();
         Ok(())
@@ -93,6 +106,10 @@ impl Micanite {
     /// Keeps the text of an error.
     pub(crate) fn fail(&mut self, status: Status, text: &str) -> Status {
         // A child that could not connect anew stays one that has to.
+        if self.has_foreign_error() {
+            std::mem::forget(std::mem::take(&mut self.error));
+            self.error_process = std::process::id();
+        }
         let was_inside = self.is_inside.swap(true, Ordering::Relaxed);
         fence(Ordering::Release);
         self.error = text_of(text);

@@ -138,7 +138,6 @@ impl Stream {
         // A server that refuses the length may close the connection. Its reply takes precedence.
         let line = match (self.line(), written) {
             (Ok(line), _) => line,
-            // The server lacks a part of the request, and cannot have executed it.
             (Err(_), Err(error)) => return Err(error),
             (Err(error @ Error::TimedOut { .. }), Ok(())) => return Err(error),
             (Err(_), Ok(())) => return Err(Error::OutcomeUnknown),
@@ -194,7 +193,8 @@ impl Stream {
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
         for part in parts {
             let written = self.reader.get_mut().write_all(part);
-            written.map_err(|error| self.lost(&error))?;
+            // The server lacks a part of the request, and cannot have executed it.
+            written.map_err(|error| self.failed(error.to_string()))?;
         }
         Ok(())
     }

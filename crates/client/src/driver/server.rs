@@ -236,7 +236,8 @@ impl Server {
 
     /// Notes a reply.
     pub(super) fn hear(&mut self, now_ns: u64, options: &Options) {
-        if now_ns.saturating_sub(self.heard_at) > 2 * options.resend_ns_max {
+        let longest_wait_ns = options.resend_ns_max.max(options.resend_ns_min);
+        if now_ns.saturating_sub(self.heard_at) > longest_wait_ns.saturating_mul(2) {
             self.resumed_at = now_ns;
         }
         self.heard_at = now_ns;

@@ -24,8 +24,9 @@ use super::stream::RequestStream;
 use crate::error::Error;
 use crate::link::timed::Timed;
 
-/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for all answers.
-pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, RequestStream), Error> {
+/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for all answers. The
+/// stream is `None` if the server has no free connection for it.
+pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Option<RequestStream>), Error> {
     let server = || url.to_string();
     let (user, password) = match url.login() {
         Some((user, password)) => (user.as_bytes(), password.as_bytes()),
@@ -75,12 +76,12 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Req
     let reading = Reading::new(socket, header, notes, image, ForkMark::new()?);
     let mut stream = RequestStream::new(UnixStream::from(stream))?;
     if let Some((user, password)) = url.login() {
-        stream.log_in(user, password, end).map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => Error::ServerFull { server: server() },
-            _ => Error::Login { server: server() },
-        })?;
+        match stream.log_in(user, password, end) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok((reading, None)),
+            result => result.map_err(|_| Error::Login { server: server() })?,
+        }
     }
-    Ok((reading, stream))
+    Ok((reading, Some(stream)))
 }
 
 /// Connects. Where more clients wait than the server's queue holds, it waits, too.

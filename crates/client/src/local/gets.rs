@@ -78,7 +78,7 @@ impl LocalLink {
                     _ => self.get(part[index], &mut value),
                 };
                 if let Err(error) = &got
-                    && !matches!(error, Error::BadKey | Error::Refused)
+                    && !matches!(error, Error::BadKey | Error::KeyNotText | Error::Refused)
                 {
                     lost = Some(error.clone());
                 }

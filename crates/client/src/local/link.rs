@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::attach::attach;
 use super::ended::EndedList;
 use super::gets::has_key_length;
+use super::pause::Pause;
 use super::reading::{Look, Reading};
 use super::stream::{RequestStream, Writes};
 use super::{LocalCounters, LocalUrl};
@@ -20,9 +21,6 @@ use crate::error::Error;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 use crate::options::Options;
 
-/// First pause after an attempt to attach that failed; each further one is twice as long, up to
-/// [`Options::dead_for_ns`].
-const BACKOFF_NS_MIN: u64 = 10_000_000;
 /// Token of [`LocalLink::call`].
 const CALL: u64 = u64::MAX;
 
@@ -35,7 +33,6 @@ const CALL: u64 = u64::MAX;
 pub struct LocalLink {
     url: LocalUrl,
     deadline_ns: u64,
-    backoff_ns_max: u64,
     pub(super) reading: Option<Reading>,
     pub(super) stream: Option<RequestStream>,
     pub(super) writes: Arc<Writes>,
@@ -45,11 +42,8 @@ pub struct LocalLink {
     /// Buffer of one value.
     pub(super) value: Vec<u8>,
     clock: Instant,
-    /// No attempt to attach before this time.
-    retry_at_ns: u64,
-    backoff_ns: u64,
-    /// The last attempt found a server without a place for another client.
-    is_full: bool,
+    attached_at_ns: u64,
+    pause: Pause,
     pub(super) counters: LocalCounters,
 }
 
@@ -62,7 +56,6 @@ impl LocalLink {
         let mut link = Self {
             url: url.clone(),
             deadline_ns: options.deadline_ns.max(1_000_000),
-            backoff_ns_max: options.dead_for_ns.max(BACKOFF_NS_MIN),
             reading: None,
             stream: None,
             writes: Arc::default(),
@@ -70,9 +63,8 @@ impl LocalLink {
             is_calling: false,
             value: Vec::new(),
             clock: Instant::now(),
-            retry_at_ns: 0,
-            backoff_ns: BACKOFF_NS_MIN,
-            is_full: false,
+            attached_at_ns: 0,
+            pause: Pause::new(options.dead_for_ns),
             counters: LocalCounters::default(),
         };
         link.attach()?;
@@ -184,13 +176,13 @@ impl LocalLink {
             self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
         {
             if stream.is_refused() {
-                self.pause(true);
+                self.pause.begin(self.now_ns(), true);
             }
             self.lose_stream(Outcome::Unknown, |_, _, _| {});
         }
         let attached = self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
-        // Attaching takes its own time.
-        let now_ns = if attached { self.now_ns() } else { now_ns };
+        // Attaching takes its own time, for all that the caller submits at this time of its own.
+        let now_ns = now_ns.max(self.attached_at_ns);
         if attached && looks && self.end_in_memory(operation.key, token) {
             return Ok(());
         }
@@ -246,7 +238,7 @@ impl LocalLink {
         let outcome = match stream.exchange(&self.writes, &mut sink) {
             Ok(ended) => {
                 if ended > 0 {
-                    (self.backoff_ns, self.is_full) = (BACKOFF_NS_MIN, false);
+                    self.pause.end();
                 }
                 count += ended;
                 let is_late = stream.oldest_ns().is_some_and(|at_ns| at_ns + self.deadline_ns <= now_ns);
@@ -254,7 +246,7 @@ impl LocalLink {
             }
             // The server has executed nothing.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.pause(true);
+                self.pause.begin(self.now_ns(), true);
                 Some(Outcome::ServerDown)
             }
             Err(_) => Some(Outcome::Unknown),
@@ -313,7 +305,7 @@ impl LocalLink {
     }
 
     pub(super) fn unreachable(&self) -> Error {
-        match self.is_full {
+        match self.pause.is_full() {
             true => Error::ServerFull { server: self.url.to_string() },
             false => Error::Unreachable { server: self.url.to_string() },
         }
@@ -338,7 +330,7 @@ impl LocalLink {
         });
         lost.iter().for_each(|ended| self.ended.keep(ended));
         self.reading.take_if(|reading| !reading.is_valid());
-        if self.now_ns() < self.retry_at_ns {
+        if !self.pause.is_over(self.now_ns()) {
             return Err(self.unreachable());
         }
         self.attach()?;
@@ -348,26 +340,26 @@ impl LocalLink {
     fn attach(&mut self) -> Result<(), Error> {
         match attach(&self.url, Duration::from_nanos(self.deadline_ns)) {
             Ok((reading, stream)) => {
-                (self.reading, self.stream) = (Some(reading), Some(stream));
+                let is_full = stream.is_none();
+                (self.reading, self.stream) = (Some(reading), stream);
+                self.attached_at_ns = self.now_ns();
+                self.pause.let_in();
+                if is_full {
+                    self.pause.begin(self.attached_at_ns, true);
+                }
                 self.counters.attached += 1;
                 Ok(())
             }
             Err(error) => {
-                self.pause(matches!(error, Error::ServerFull { .. }));
-                if self.is_full {
+                let is_full = matches!(error, Error::ServerFull { .. });
+                self.pause.begin(self.now_ns(), is_full);
+                if is_full {
                     // The memory may have the place that is missing.
                     self.reading = None;
                 }
                 Err(error)
             }
         }
-    }
-
-    /// Puts the next attempt to attach off, each time for longer until a request has its reply.
-    fn pause(&mut self, is_full: bool) {
-        self.is_full = is_full;
-        self.retry_at_ns = self.now_ns() + self.backoff_ns;
-        self.backoff_ns = (self.backoff_ns * 2).min(self.backoff_ns_max);
     }
 
     /// Lets the stream go, and ends what is on its way.

@@ -16,6 +16,7 @@ mod ended;
 mod gets;
 mod link;
 mod meta;
+mod pause;
 mod reading;
 mod shared;
 mod stream;

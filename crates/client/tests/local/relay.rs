@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use micanite_client::{Builder, Client, Error, Operation, Options, Outcome};
+use micanite_client::{Builder, Client, Error, LocalLink, LocalUrl, Operation, Options, Outcome};
 use micanite_local::hello::{Answer, DESCRIPTORS_MAX, reply, request};
 use micanite_net::send_with_descriptors;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -126,29 +126,49 @@ fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
 }
 
 /// A server whose connections (`-c`) are all taken executes nothing, says so, and is asked again ever more
-/// rarely.
+/// rarely. Its memory is read meanwhile, with a login or without one.
 #[test]
 fn a_server_without_a_free_connection_is_full() -> Result<(), Error> {
-    let server = Local::start("-c 2");
-    let text = || {
-        let mut text = UnixStream::connect(server.directory.join("text")).unwrap();
-        text.write_all(b"mn\r\n").unwrap();
-        text.read_exact(&mut [0; 4]).unwrap();
-        text
-    };
-    let others = [text(), text()];
-    let mut link = server.link();
-    for _ in 0..1000 {
-        let refused = link.call(&Operation::set(b"key", b"value"));
-        assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+    let users = std::env::temp_dir().join(format!("micanite-local-full-{}", std::process::id()));
+    std::fs::write(&users, "alice:secret\n").unwrap();
+    for (options, login, first, reply) in [
+        ("-c 2".to_owned(), "", &b"mn\r\n"[..], &b"MN\r\n"[..]),
+        (
+            format!("-c 2 -Y {} --allow-unauthenticated native", users.display()),
+            "?user=alice&password=secret",
+            b"set auth 0 0 12\r\nalice secret\r\n",
+            b"STORED\r\n",
+        ),
+    ] {
+        let server = Local::start(&options);
+        let connect = || {
+            let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
+            let url = LocalUrl::parse(&format!("{}{login}", server.url())).unwrap();
+            LocalLink::connect(&url, &options)
+        };
+        let mut before = connect()?;
+        before.call(&Operation::set(b"key", b"value"))?;
+        let mut other = UnixStream::connect(server.directory.join("text")).unwrap();
+        other.write_all(first).unwrap();
+        let mut said = vec![0; reply.len()];
+        other.read_exact(&mut said).unwrap();
+        assert_eq!(said, reply);
+        let mut link = connect()?;
+        for _ in 0..1000 {
+            let refused = link.call(&Operation::set(b"key", b"later"));
+            assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+            assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+        }
+        assert!(link.counters().attached < 20, "{:?}", link.counters());
+        drop(other);
+        let end = Instant::now() + DEADLINE;
+        while let Err(error) = link.call(&Operation::set(b"key", b"later")) {
+            assert!(Instant::now() < end && matches!(error, Error::ServerFull { .. }), "{error}");
+        }
+        let mut value = Vec::new();
+        assert_eq!((before.get(b"key", &mut value)?, &value[..]), (Some(0), &b"later"[..]));
     }
-    assert!(link.counters().attached < 20, "{:?}", link.counters());
-    drop(others);
-    let end = Instant::now() + DEADLINE;
-    while let Err(error) = link.call(&Operation::set(b"key", b"value")) {
-        assert!(Instant::now() < end && matches!(error, Error::ServerFull { .. }), "{error}");
-    }
-    assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+    std::fs::remove_file(users).unwrap();
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_B
 use std::net::SocketAddr;
 
 /// Attempts after which a server that never replied counts as dead, if the deadline of an operation has
-/// passed too.
+/// passed too, or another server replies.
 const ATTEMPTS_UNTIL_DEAD: u8 = 6;
 
 impl Driver {
@@ -69,6 +69,7 @@ impl Driver {
     fn ask(&mut self, now_ns: u64, number: usize, send: &mut impl FnMut(SocketAddr, &[u8]) -> bool) -> bool {
         // The server's limit is not known yet, and it may drop longer datagrams.
         let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES_MIN);
+        let has_other = self.servers.iter().any(|server| server.health == Health::Alive);
         let server = &mut self.servers[number];
         let asked = server.port_to_ask();
         let Some(fetch) = &mut server.fetch else {
@@ -77,8 +78,9 @@ impl Driver {
         if fetch.sent_at == 0 {
             fetch.begun_at = now_ns;
         }
-        // A loaded server may take longer than all attempts, and the user said how long is too long.
-        let is_late = now_ns.saturating_sub(fetch.begun_at) >= self.options.deadline_ns;
+        // A loaded server may take longer than all attempts, and the user said how long is too long. A list
+        // of servers does not wait for one of them.
+        let is_late = has_other || now_ns.saturating_sub(fetch.begun_at) >= self.options.deadline_ns;
         if fetch.attempts >= ATTEMPTS_UNTIL_DEAD && is_late && server.health == Health::Unknown {
             server.health = Health::Dead;
         }

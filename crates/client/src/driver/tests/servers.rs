@@ -68,11 +68,21 @@ fn directories_are_waited_for_until_the_deadline() {
     assert!((0..3).all(|server| world.driver.is_alive(server)));
 
     let mut world = World::new(options, three());
-    world.fakes[1].is_down = true;
+    world.fakes.iter_mut().for_each(|fake| fake.is_down = true);
     world.pass(29 * second_ns);
-    assert!(!world.driver.is_dead(1) && world.driver.is_alive(2));
+    assert!(!world.driver.is_dead(1));
     world.pass(2 * second_ns);
     assert!(world.driver.is_dead(1));
+}
+
+/// A list is not kept waiting by one dead server, however long the deadline.
+#[test]
+fn a_dead_server_beside_others_is_found_soon() {
+    let second_ns = 1_000_000_000;
+    let mut world = World::new(Options { deadline_ns: 60 * second_ns, ..options() }, three());
+    world.fakes[1].is_down = true;
+    world.pass(3 * second_ns);
+    assert!(world.driver.is_dead(1) && world.driver.is_alive(2));
 }
 
 /// Values that are too long for a datagram went to the dead server, and gets to the one that stands in.

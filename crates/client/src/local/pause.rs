@@ -1,0 +1,76 @@
+//! Pauses between attempts to attach.
+
+/// First pause after an attempt that failed; each further one is twice as long, up to
+/// [`crate::Options::dead_for_ns`].
+const PAUSE_NS_MIN: u64 = 10_000_000;
+
+/// The pause after the last attempt that failed.
+#[derive(Debug)]
+pub(super) struct Pause {
+    until_ns: u64,
+    next_ns: u64,
+    ns_max: u64,
+    /// The server had no place for another client.
+    is_full: bool,
+}
+
+impl Pause {
+    /// Returns no pause.
+    pub fn new(dead_for_ns: u64) -> Self {
+        Self { until_ns: 0, next_ns: PAUSE_NS_MIN, ns_max: dead_for_ns.max(PAUSE_NS_MIN), is_full: false }
+    }
+
+    /// Begins a pause, twice as long as the one before unless that is long over.
+    pub fn begin(&mut self, now_ns: u64, is_full: bool) {
+        if now_ns > self.until_ns + self.next_ns {
+            self.next_ns = PAUSE_NS_MIN;
+        }
+        self.is_full = is_full;
+        self.until_ns = now_ns + self.next_ns;
+        self.next_ns = (self.next_ns * 2).min(self.ns_max);
+    }
+
+    /// Returns whether the server may be tried.
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns
+    }
+
+    /// Returns whether the last attempt found a server without a place for another client.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Notes that the server has let this client in.
+    pub fn let_in(&mut self) {
+        self.is_full = false;
+    }
+
+    /// Notes that a request had its reply.
+    pub fn end(&mut self) {
+        (self.next_ns, self.is_full) = (PAUSE_NS_MIN, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_while_trouble_lasts() {
+        let mut pause = Pause::new(50_000_000);
+        let mut now_ns = 1_000_000_000;
+        let mut lengths = Vec::new();
+        for _ in 0..5 {
+            pause.begin(now_ns, true);
+            assert!(!pause.is_over(now_ns) && pause.is_full());
+            lengths.push((pause.until_ns - now_ns) / 1_000_000);
+            now_ns = pause.until_ns + 1;
+            pause.let_in();
+        }
+        assert_eq!(lengths, [10, 20, 40, 50, 50]);
+        pause.begin(now_ns + 1_000_000_000, false);
+        assert_eq!(pause.until_ns - now_ns, 1_010_000_000, "the trouble before is long over");
+        pause.end();
+        assert!(!pause.is_full() && pause.is_over(pause.until_ns));
+    }
+}
