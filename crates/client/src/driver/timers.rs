@@ -45,7 +45,7 @@ impl Driver {
         lane.miss(now_ns, sent_at);
         let cut = lane.window.missed(now_ns, sent_at, lane.rtt.smoothed_ns());
         self.counters.window_cuts += u64::from(cut);
-        // What was sent while the server as a whole was silent tells nothing about a path.
+        // A datagram that was sent while the server as a whole was silent tells nothing about a path.
         let silent_since = lane.silent_since().filter(|_| sent_at >= server.resumed_at);
         if let Some(since) = silent_since {
             self.leave_path(now_ns, place, since);
