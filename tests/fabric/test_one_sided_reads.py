@@ -13,7 +13,7 @@ from harness.poll import until
 from harness.tools.programs import Tool
 
 # MICANITE_ONE_SIDED_READS: as many in each case (make soak).
-READS = int(os.environ.get("MICANITE_ONE_SIDED_READS", "2000"))
+READS = int(os.environ.get("MICANITE_ONE_SIDED_READS", "1000"))
 DEADLINE_S = 240 + READS // 500
 # Chunks of the hot keys and of few others fit.
 SMALL = ("-m", 64, "--fabric-cache", "8m")
