@@ -79,6 +79,14 @@ impl Limit {
         self.buckets_max.load(Relaxed)
     }
 
+    /// Takes units from those of a store whose space shrinks: the index has them.
+    pub(crate) fn lower_heap_units_max(&self, units: u64) {
+        let most = self.heap_units_max.load(Relaxed);
+        if most != u64::MAX {
+            self.heap_units_max.store(most.saturating_sub(units), Relaxed);
+        }
+    }
+
     /// Returns whether a log is longer than it is to be.
     pub fn shortens(&self) -> bool {
         self.shortens.load(Relaxed) != 0
@@ -228,6 +236,19 @@ impl Partition {
         let buckets_max = self.layout.within(words).buckets_max();
         self.limit.words.store(words, Relaxed);
         self.limit.buckets_max.store(buckets_max, Relaxed);
+        let gap = self.layout.gaps(words).main;
+        if self.is_store() && gap > self.get(Field::MainGap) {
+            // Writers grow no further, although the owner may follow later.
+            let end = self.layout.data_end(self.buckets()) - gap;
+            self.limit.heap_units_max.store(self.heap_units_until(end), Relaxed);
+        }
+    }
+
+    /// Returns the units that the items of a store may take where the data space is to end at this word: as in
+    /// [`Self::limit_words_min`], some space is left to move them.
+    pub fn heap_units_until(&self, end: u64) -> u64 {
+        let units = (end - 1).saturating_sub(self.heap().first() as u64);
+        units - units.div_ceil(BLOCK_UNITS_SLACK_SHARE + 1)
     }
 
     /// Returns the whole pages of a gap, as bytes.

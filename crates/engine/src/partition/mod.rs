@@ -63,6 +63,8 @@ pub(crate) struct Partition {
     pub moves_on_get: bool,
     /// Limit of the memory that it uses.
     pub limit: Limit,
+    /// One while an entry leads to the item in the reserve of a store.
+    pub reserve_is_taken: AtomicU64,
     /// Pages that are committed.
     pub pages: Pages,
     /// Advance of the tails for which one more bucket has to be scanned.
@@ -133,6 +135,7 @@ impl Partition {
             changes: Changes::new(),
             moves_on_get: layout.policy.reinsert_percent <= 100 && layout.semantics == Semantics::Cache,
             limit: Limit::of(&layout),
+            reserve_is_taken: AtomicU64::new(0),
             pages: Pages::default(),
             scan_interval_units,
             lock: Lock::new(),

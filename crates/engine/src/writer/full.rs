@@ -4,8 +4,9 @@
 //! leaves one or the other. Where the heap has no space for it, it is written and published in the
 //! reserve; then the space of the old item is free, and the new item moves there.
 
-use crate::index::hash::IndexHash;
+use micanite_memory::sync::Ordering::Relaxed;
 
+use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
@@ -33,7 +34,8 @@ impl Writer<'_> {
         };
         let shape = self.shape_of(item, Some(&found));
         let units = shape.units();
-        if units > found.header.units() || units > p.layout.reserve_units {
+        let is_taken = p.reserve_is_taken.load(Relaxed) != 0;
+        if is_taken || units > found.header.units() || units > p.layout.reserve_units {
             return Err(self.out_of_memory());
         }
         let position = p.layout.data_first();
@@ -43,8 +45,10 @@ impl Writer<'_> {
         let old = (found.value_at(), found.value_bytes());
         waiting.write_item(p, item, Some(old));
         self.publish_entry(hash, &waiting, Some(&found))?;
+        p.reserve_is_taken.store(1, Relaxed);
         // The space of the old item takes the new one, unless the heap is damaged.
         let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));
+        debug_assert!(moved.is_ok() && p.reserve_is_taken.load(Relaxed) == 0, "{moved:?}");
         moved.map_err(|_| self.out_of_memory())
     }
 

@@ -130,8 +130,7 @@ impl Writer<'_> {
     fn lower_heap(&self, end: u64) {
         let p = self.partition;
         let heap = p.heap();
-        let units = (end as usize - 1).saturating_sub(heap.first());
-        p.limit.heap_units_max.store(units as u64, Relaxed);
+        p.limit.heap_units_max.store(p.heap_units_until(end), Relaxed);
         let now = p.get(Field::DataEnd);
         let lowest = (heap.end() - heap.units_free_at_end()) as u64;
         let reached = end.max(lowest);

@@ -284,7 +284,9 @@ impl<'a> Writer<'a> {
             p.subtract(Field::UnitsLive, header.units());
         }
         if p.is_store() {
-            if !p.is_in_reserve(place.position) {
+            if p.is_in_reserve(place.position) {
+                p.reserve_is_taken.store(0, Relaxed);
+            } else {
                 p.heap().free(place.position);
             }
             return;

@@ -54,7 +54,8 @@ impl Writer<'_> {
             if replaced.is_none() && p.get(Field::SpareFree) == 0 {
                 self.sweep_short_of_spares(hash);
             }
-            self.reserve_in_heap(units)?
+            let old_units = replaced.map_or(0, |found| found.header.units());
+            self.reserve_in_heap(units, units.saturating_sub(old_units))?
         } else {
             let which = match (item.log, replaced) {
                 (Some(which), _) => which,
@@ -116,22 +117,23 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns whether a store whose space is about to shrink has no room for so many units more.
+    /// Returns whether a store whose space is about to shrink has no room for so many units more. Items that
+    /// take no more than the old ones are always in place.
     #[inline]
-    fn is_over_limit(&self, units: u64) -> bool {
+    pub(super) fn is_over_limit(&self, more_units: u64) -> bool {
         let most = self.partition.limit.heap_units_max.load(Relaxed);
-        if most == u64::MAX {
+        if most == u64::MAX || more_units == 0 {
             return false;
         }
         let heap = self.partition.heap();
-        (heap.units() - heap.units_free()) as u64 + units > most
+        (heap.units() - heap.units_free()) as u64 + more_units > most
     }
 
     /// Reserves space in a store's heap, if need be after a sweep for expired items, or a
-    /// compaction.
-    fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
+    /// compaction. The store then takes so many units more, once the old item has gone.
+    fn reserve_in_heap(&self, units: u64, more_units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
-        if self.is_over_limit(units) && (!self.sweep_for_space() || self.is_over_limit(units)) {
+        if self.is_over_limit(more_units) && (!self.sweep_for_space() || self.is_over_limit(more_units)) {
             return Err(Refusal::Full);
         }
         let position = p.heap().allocate(units as usize).or_else(|| {

@@ -133,6 +133,10 @@ impl Writer<'_> {
             return true;
         }
         let made = if p.is_store() {
+            // What the index takes is missing in a store that is about to shrink.
+            if self.is_over_limit(now - data_end) {
+                return false;
+            }
             let heap = p.heap();
             heap.lower_end(data_end as usize)
                 || self.compact_for_index(heap.end() as u64 - data_end, compact_units)
@@ -142,6 +146,7 @@ impl Writer<'_> {
         };
         if made {
             p.set(Field::DataEnd, data_end);
+            p.limit.lower_heap_units_max(now - data_end);
         }
         made
     }
