@@ -6,6 +6,8 @@ pub const KEY_BYTES_MAX: usize = 250;
 pub const BATCH_REQUESTS_MAX: usize = 64;
 /// Requests of a batch that are prefetched together.
 pub const WINDOW_REQUESTS: usize = BATCH_REQUESTS_MAX;
+/// Requests of a batch that another worker executes in one go. It serves nobody else meanwhile.
+pub const DELEGATED_REQUESTS_MAX: usize = 16;
 /// Entries of a bucket: with its version word it fills a cache line.
 pub const BUCKET_ENTRIES: usize = 7;
 /// Words of a bucket.
@@ -101,8 +103,9 @@ pub const FIT_CANDIDATES_MAX: usize = 16;
 /// Bytes charged to the turn for an examined block that is too small. Where no larger class has a block
 /// the allocation examines the whole class: at most one block for each MiB of a partition.
 pub const FIT_CANDIDATE_BYTES: usize = 256;
-/// Load below which the index returns lines: one item for this many at which it grows.
-pub const INDEX_SPARSE_SHARE: u64 = 4;
+/// Load below which the index returns lines: one item for this many at which it grows. With 4 a cache of
+/// larger items than before kept 5 % of its memory as an index that it did not need.
+pub const INDEX_SPARSE_SHARE: u64 = 2;
 /// Largest share of the space, one word in this many, that flushed items which the sweep has still
 /// to find may take while the index of a store shrinks.
 pub const UNSWEPT_SHARE: usize = 32;

@@ -1,5 +1,7 @@
 //! The sizes of items change during the life of a cache: after three passes it holds what a fresh one holds.
 
+mod histories;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
