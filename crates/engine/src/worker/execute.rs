@@ -4,7 +4,7 @@
 use micanite_memory::sync::{AtomicU64, Ordering};
 
 use crate::access::Permission;
-use crate::limits::WINDOW_REQUESTS;
+use crate::limits::{DELEGATED_REQUESTS_MAX, WINDOW_REQUESTS};
 use crate::operations::request::{HashedRequest, Operation, ReplySink, Request};
 use crate::partition::{Hint, Partition};
 use crate::reader::Read;
@@ -54,11 +54,10 @@ impl Worker {
         } else {
             self.execute_windows(batch, now_s, sink)
         };
-        while next == Next::Unhinted
-            && let Some(request) = batch.get(executed)
-        {
-            next = self.execute_unhinted((executed, request), now_s, sink);
-            executed += usize::from(next != Next::NoRoom);
+        while next == Next::Unhinted && executed < batch.len() {
+            let count;
+            (count, next) = self.execute_unhinted((executed, &batch[executed..]), now_s, sink);
+            executed += count;
         }
         self.turn_left_bytes = copy_budget::replace(outer);
         cache.epochs.leave(self.number);
@@ -79,17 +78,22 @@ impl Worker {
         for window in batch.chunks(WINDOW_REQUESTS) {
             prefetch_buckets(cache, self.number, window, &mut hints);
             prefetch_items(cache.level, &mut hints);
-            let next;
-            (executed, next) = self.execute_window(window, hints.all(), executed, now_s, sink);
-            if next != Next::Request {
-                return (executed, next);
+            let before = executed;
+            while executed - before < window.len() {
+                let done = executed - before;
+                let (rest, hints) = (&window[done..], &hints.all()[done..]);
+                let next;
+                (executed, next) = self.execute_window(rest, hints, executed, now_s, sink);
+                if next != Next::Request {
+                    return (executed, next);
+                }
             }
         }
         (executed, Next::Request)
     }
 
-    /// Executes the requests of a window. Returns how many of the batch were executed then, `executed` of
-    /// them before.
+    /// Executes the requests of a window, at most until others were delegated with one. Returns how many of
+    /// the batch were executed then, `executed` of them before.
     #[inline(always)]
     fn execute_window<S: ReplySink + Send>(
         &self,
@@ -101,6 +105,7 @@ impl Worker {
     ) -> (usize, Next) {
         let cache = &*self.cache;
         let loads = cache.loads.get(self.number);
+        let before = executed;
         for (request, hint) in window.iter().zip(hints) {
             match pipeline::execute_hinted(cache, (executed, request), hint, now_s, sink) {
                 Some(true) => {
@@ -109,42 +114,45 @@ impl Worker {
                     }
                 }
                 Some(false) => return (executed, Next::NoRoom),
-                None => match self.execute_doubtful((executed, request), hint, now_s, sink) {
-                    Next::Request => {}
-                    Next::NoRoom => return (executed, Next::NoRoom),
-                    next => return (executed + 1, next),
-                },
+                None => {
+                    let rest = &window[executed - before..];
+                    let (count, next) = self.execute_doubtful((executed, rest), hint, now_s, sink);
+                    if count != 1 || next != Next::Request {
+                        return (executed + count, next);
+                    }
+                }
             }
             executed += 1;
         }
         (executed, Next::Request)
     }
 
-    /// Executes a request for which nothing was prefetched, or nothing that is still true.
+    /// Executes the first of these requests, for which nothing was prefetched, or nothing that is still true,
+    /// and those that were delegated with it. Returns how many.
     #[inline]
     fn execute_unhinted<S: ReplySink + Send>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, requests): (usize, &[Request<'_>]),
         now_s: u32,
         sink: &mut S,
-    ) -> Next {
-        let partition = self.cache.partition(request.hash);
-        let hint = Hint::nothing(partition, partition.index_hash(request.hash));
-        match self.execute_doubtful((index, request), &hint, now_s, sink) {
-            Next::Request => Next::Unhinted,
-            next => next,
-        }
+    ) -> (usize, Next) {
+        let partition = self.cache.partition(requests[0].hash);
+        let hint = Hint::nothing(partition, partition.index_hash(requests[0].hash));
+        let (count, next) = self.execute_doubtful((index, requests), &hint, now_s, sink);
+        (count, if next == Next::Request { Next::Unhinted } else { next })
     }
 
-    /// Executes a request whose hint needs a closer look.
+    /// Executes a request whose hint needs a closer look: the first of these. Another worker that has to
+    /// execute it executes those behind it that are for it, too. Returns how many were executed.
     #[inline(never)]
     fn execute_doubtful<S: ReplySink + Send>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, requests): (usize, &[Request<'_>]),
         hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
-    ) -> Next {
+    ) -> (usize, Next) {
+        let request = &requests[0];
         let (cache, partition) = (&*self.cache, hint.partition);
         let nothing;
         let (mut hint, mut next) = (hint, Next::Request);
@@ -158,25 +166,60 @@ impl Worker {
         if let Operation::Get { cas: false } = request.operation
             && let Some(had_room) = self.read_plain((index, request.key), (permission, hint), now_s, sink)
         {
-            return if had_room { next } else { Next::NoRoom };
+            return if had_room { (1, next) } else { (0, Next::NoRoom) };
         }
         let asked = HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
         let numbered = (index, &asked);
-        let had_room = match permission {
-            Permission::Own => pipeline::execute_one::<Own, S>(cache, numbered, hint, now_s, sink),
-            Permission::Share => pipeline::execute_one::<Share, S>(cache, numbered, hint, now_s, sink),
-            Permission::Read { owner } => self.read_concurrently(owner, numbered, hint, now_s, sink),
-            Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
+        let done = match permission {
+            Permission::Own => Some(pipeline::execute_one::<Own, S>(cache, numbered, hint, now_s, sink)),
+            Permission::Share => Some(pipeline::execute_one::<Share, S>(cache, numbered, hint, now_s, sink)),
+            Permission::Read { .. } => self.read_concurrently(numbered, hint, now_s, sink),
+            Permission::Elsewhere { .. } => None,
             Permission::Wait => unreachable!("nobody changes routes during a turn"),
         };
-        if !had_room {
-            return Next::NoRoom;
-        }
+        let (count, had_room) = if let Some(had_room) = done {
+            (usize::from(had_room), had_room)
+        } else {
+            self.delegate_run(permission, (index, requests), now_s, sink)
+        };
         if !matches!(permission, Permission::Elsewhere { .. }) {
-            self.count(partition);
+            requests[..count].iter().for_each(|request| self.count(cache.partition(request.hash)));
         }
-        if copy_budget::is_spent() { Next::Spent } else { next }
+        let next = match (had_room, copy_budget::is_spent()) {
+            (false, _) => Next::NoRoom,
+            (true, true) => Next::Spent,
+            (true, false) => next,
+        };
+        (count, next)
     }
+
+    /// Delegates the first of these requests, and those behind it for which this worker has the same
+    /// permission: up to the last one that the owner has to execute. Returns how many were executed, and
+    /// whether the sink had room.
+    #[cold]
+    fn delegate_run<S: ReplySink + Send>(
+        &self,
+        permission: Permission,
+        (index, requests): (usize, &[Request<'_>]),
+        now_s: u32,
+        sink: &mut S,
+    ) -> (usize, bool) {
+        let (Permission::Read { owner } | Permission::Elsewhere { owner }) = permission else {
+            unreachable!("nobody else owns the partition: {permission:?}");
+        };
+        let cache = &*self.cache;
+        let is_same = |request: &&Request<'_>| {
+            cache.partition(request.hash).route.permission(self.number) == permission
+        };
+        let same = requests.iter().take(DELEGATED_REQUESTS_MAX).take_while(is_same).count();
+        let may_stay = |request: &Request<'_>| {
+            matches!(permission, Permission::Read { .. })
+                && matches!(request.operation, Operation::Get { .. } | Operation::MetaGet(_))
+        };
+        let last = requests[..same].iter().rposition(|request| !may_stay(request)).unwrap_or(0);
+        self.delegate(owner, (index, &requests[..=last]), now_s, sink)
+    }
+
     #[inline(always)]
     fn count(&self, partition: &Partition) {
         if let Some(loads) = self.cache.loads.get(self.number) {

@@ -19,7 +19,7 @@ use crate::access::Permission;
 use crate::access::lock::{Queue, Turn};
 use crate::cache::Cache;
 use crate::limits::READ_ROUNDS_MAX;
-use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink};
+use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::partition::{Hint, Partition};
 use crate::reader::walk::{Visitor, Walk, Walked};
 use crate::reader::{PlainGet, Read};
@@ -51,10 +51,11 @@ impl Drop for Worker {
     }
 }
 
-/// A request, and its sink, that another thread executes meanwhile.
+/// Requests, and their sink, that another thread executes meanwhile.
 struct Delegated<'a, S> {
+    /// Index of the next request in the batch of the requesting worker.
     index: usize,
-    request: &'a HashedRequest<'a>,
+    requests: &'a [Request<'a>],
     sink: &'a mut S,
     had_room: bool,
     /// Bytes that the turn of the requesting worker may still move.
@@ -174,18 +175,16 @@ impl Worker {
         self.turn_left_bytes <= 0
     }
 
-    /// Executes a request for a partition that this worker may only read. Beside an owner that
-    /// writes the same bucket all the time it stops trying after a while, and delegates the
-    /// request.
+    /// Executes a request for a partition that this worker may only read. Returns whether the sink had room;
+    /// `None` if the owner has to execute it: it writes, or the owner writes the same bucket all the time.
     #[inline]
     fn read_concurrently<S: ReplySink + Send>(
         &self,
-        owner: usize,
         (index, request): (usize, &HashedRequest<'_>),
         hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
-    ) -> bool {
+    ) -> Option<bool> {
         let partition = hint.partition;
         for _ in 0..READ_ROUNDS_MAX {
             let numbered = (index, request);
@@ -201,9 +200,9 @@ impl Worker {
                     if count {
                         partition.note_read(false, (request.hash, request.key), now_s);
                     }
-                    return true;
+                    return Some(true);
                 }
-                Read::NoRoom => return false,
+                Read::NoRoom => return Some(false),
                 Read::Contended => {
                     self.serve_mailbox();
                     yield_now();
@@ -211,44 +210,48 @@ impl Worker {
                 Read::Changes => break,
             }
         }
-        self.delegate((owner, partition), (index, request), now_s, sink)
+        None
     }
 
-    /// Delegates a request to the owner of a partition, and waits for it.
+    /// Delegates requests of one owner's partitions to it, and waits for them. Returns how many were executed:
+    /// fewer than given when the sink had no room for the next reply, or the turn is spent.
     #[cold]
     fn delegate<S: ReplySink + Send>(
         &self,
-        (owner, partition): (usize, &Partition),
-        (index, request): (usize, &HashedRequest<'_>),
+        owner: usize,
+        (index, requests): (usize, &[Request<'_>]),
         now_s: u32,
         sink: &mut S,
-    ) -> bool {
+    ) -> (usize, bool) {
         let cache = &*self.cache;
         let Some(waker) = cache.waker.get() else {
             sink.finish(index, Outcome::NotOwner);
-            return true;
+            return (1, true);
         };
-        let mut job = Delegated {
-            index,
-            request,
-            sink,
-            had_room: false,
-            left_bytes: copy_budget::replace(copy_budget::UNLIMITED),
-        };
+        let left_bytes = copy_budget::replace(copy_budget::UNLIMITED);
+        let mut job = Delegated { index, requests, sink, had_room: true, left_bytes };
+        // The owner's thread has the permission: this worker is inside a batch, so the routes that it has
+        // loaded still hold. The turn of the requesting worker pays for moved bytes.
         let run = || {
-            // This runs on the owner's thread, which has the permission: this worker is inside a
-            // batch, so the route that it has loaded still holds. The turn of the requesting worker
-            // pays for moved bytes.
             let outer = copy_budget::replace(job.left_bytes);
-            let numbered = (job.index, job.request);
-            let hint = Hint::nothing(partition, job.request.hash);
-            job.had_room = pipeline::execute_one::<Own, S>(cache, numbered, &hint, now_s, job.sink);
+            for request in job.requests {
+                let partition = cache.partition(request.hash);
+                let hint = Hint::nothing(partition, partition.index_hash(request.hash));
+                let asked =
+                    HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
+                let numbered = (job.index, &asked);
+                job.had_room = pipeline::execute_one::<Own, S>(cache, numbered, &hint, now_s, job.sink);
+                job.index += usize::from(job.had_room);
+                if !job.had_room || copy_budget::is_spent() {
+                    break;
+                }
+            }
             job.left_bytes = copy_budget::replace(outer);
         };
         let pair = (self.number, owner);
         cache.mailboxes.delegate(pair, run, || waker(owner));
         copy_budget::replace(job.left_bytes);
-        job.had_room
+        (job.index - index, job.had_room)
     }
 
     /// Lets a route change finish, and waits until it is done. It loads the permission while no

@@ -128,6 +128,20 @@ impl Workers {
         &mut self.handles[self.turn]
     }
 
+    /// Calls the present worker while the others sleep.
+    pub fn beside_sleepers<T>(&mut self, call: impl FnOnce(&mut Worker) -> T) -> T {
+        let turn = self.turn;
+        let others = |number: &usize| *number != turn;
+        for other in (0..self.handles.len()).filter(others) {
+            assert!(self.handles[other].fall_asleep());
+        }
+        let result = call(self.turn());
+        for other in (0..self.handles.len()).filter(others) {
+            self.handles[other].wake_up();
+        }
+        result
+    }
+
     /// Switches to the next worker.
     pub fn swap(&mut self) {
         self.turn = (self.turn + 1) % self.handles.len();
@@ -144,6 +158,15 @@ impl Workers {
         let owner = drawn / 3 % self.handles.len();
         let partition = drawn / 16 % self.cache.layout().partitions;
         self.cache.set_route(partition, Route { access, owner }).unwrap();
+        if drawn.is_multiple_of(7) {
+            self.delegate_from_now_on();
+        }
+    }
+
+    /// Lets the other workers execute what is theirs, once they are woken.
+    fn delegate_from_now_on(&mut self) {
+        let cache = Arc::downgrade(&self.cache);
+        self.cache.set_waker(move |owner| cache.upgrade().unwrap().mailboxes.serve(owner));
     }
 
     /// Executes a batch, to the end: repeats requests that a full sink or another owner stopped.
@@ -184,7 +207,7 @@ impl Workers {
         let room_values = std::mem::replace(&mut self.room_values, usize::MAX);
         let mut sink = Sink { replies: Vec::with_capacity(which.len()), room_values, ..Sink::default() };
         let now_s = self.now_s;
-        let executed = self.turn().execute(&requests, now_s, &mut sink);
+        let executed = self.beside_sleepers(|worker| worker.execute(&requests, now_s, &mut sink));
         assert_eq!(executed, sink.replies.len(), "replies of a batch");
         let full = executed < which.len();
         assert!(!full || sink.room_values == 0, "a batch ended with room");

@@ -77,7 +77,9 @@ impl Model {
         let accesses: Vec<_> = (0..8.min(count)).map(of).collect();
         let now_s = self.workers.now_s;
         let mut learnt = Vec::new();
-        self.workers.turn().note_accesses(&accesses, now_s, |hash, entry| learnt.push((hash, entry)));
+        self.workers.beside_sleepers(|worker| {
+            worker.note_accesses(&accesses, now_s, |hash, entry| learnt.push((hash, entry)))
+        });
         for (hash, entry) in learnt {
             let key = self.keys.iter_mut().find(|key| key.hash == hash).unwrap();
             key.learn(Some(entry));
