@@ -175,6 +175,22 @@ def test_without_an_image_it_has_to_be_forced(start, key):
         assert client.get(key) is None
 
 
+def test_a_restart_without_its_image_has_to_be_forced(start, tmp_path, key):
+    """A line that was lost from the configuration once emptied the server."""
+    config = tmp_path / "micanite.toml"
+    config.write_text(f'image = "{tmp_path / "image"}"\n')
+    server = start("-t", "1", "-m", "64", "--config", config)
+    with server.connect() as client:
+        client.set(key, b"x")
+        config.write_text("threads = 1\n")
+        refused = server.ctl("restart")
+        assert refused.returncode == 1 and "keeps its items in an image" in refused.stderr, refused
+        assert client.get(key) == b"x"
+    assert server.ctl("restart", "--force").returncode == 0
+    with server.connect() as client:
+        assert client.get(key) is None
+
+
 def test_a_program_that_would_not_start_is_refused(start, tmp_path, key):
     """The options are read again from their file: what is wrong there ends nothing."""
     config = tmp_path / "micanite.toml"

@@ -326,7 +326,7 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
         (CreateErrorKind::InUse, ..) => {
             "End that server first, or give this one an --image directory of its own."
         }
-        (CreateErrorKind::Damaged, ..) => "Nothing in it has been changed.",
+        (CreateErrorKind::Damaged, ..) => "Another --image directory begins empty.",
         (CreateErrorKind::NoSpace, ..) => "Less memory (-m), another directory, or more room there.",
         (CreateErrorKind::Exists, ..) => "Choose another directory.",
         (CreateErrorKind::Refused | CreateErrorKind::Mismatch, Some(_), _) => {
@@ -357,6 +357,10 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         None => process::random_seed()?,
     };
     let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
+    // An image of another size is copied: not to one that is refused below.
+    if let Ok(Some((_, layout))) = Cache::try_out(&config, false) {
+        growth_fits(settings, layout.partitions, layout.growth_bytes(&config))?;
+    }
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     let cache = Arc::new(cache);
     let partitions = cache.layout().partitions;
@@ -376,11 +380,11 @@ fn growth_fits(settings: &Settings, partitions: usize, bytes: usize) -> Result<(
     }
     let text = format!(
         "the image has {partitions} partitions, which may take {} beside the limit, more than -m, {}: the \
-         limit can rise to {} (--memory-max)\n  With a larger -m the image stays as it is. With a \
-         --memory-max as large as -m it is copied to fewer partitions.",
+         limit can rise to {} (--memory-max)\n  -m {} suffices for that, or choose a lower --memory-max.",
         size::text(bytes),
         size::text(settings.memory_bytes),
-        size::text(settings.memory_bytes_max)
+        size::text(settings.memory_bytes_max),
+        bytes.div_ceil(1 << 20)
     );
     Err(Failure { code: EXIT_USAGE, text })
 }

@@ -15,7 +15,9 @@ use micanite_net::xdp::Interface;
 use micanite_net::{Inherited, Listener};
 
 use super::opened::load_secrets;
-use super::{Failure, fabric, growth_fits, hash_seed_fits, kernel_get, listeners, local, no_cache, process};
+use super::{
+    EXIT_USAGE, Failure, fabric, growth_fits, hash_seed_fits, kernel_get, listeners, local, no_cache, process,
+};
 use crate::configuration::{ControlSocket, Settings};
 use crate::control::restart::{Heirloom, Running, Trial, answer, place};
 use crate::control::{NoSocket, Socket};
@@ -142,6 +144,12 @@ fn try_interfaces(settings: &Settings) -> Result<(), Failure> {
 
 /// Tries whether the image can be gone on with, or the memory in maps of the kernel.
 fn try_cache(settings: &Settings, trial: &Trial, running: &Running) -> Result<(), Failure> {
+    if running.image.is_some() && settings.image.is_none() && !trial.is_forced {
+        let text = "the running server keeps its items in an image, and these options name none, so that the next \
+                    one would begin empty\n  --image names it. ctl restart --force restarts without it, and \
+                    leaves it where it is.";
+        return Err(Failure { code: EXIT_USAGE, text: text.into() });
+    }
     let take = |number: &i32| Inherited::take_any(*number).map(Arc::new);
     let descriptors = trial.maps.iter().map(take).collect::<Result<Vec<_>, _>>().map_err(Failure::system)?;
     let has_maps = !descriptors.is_empty();

@@ -145,6 +145,7 @@ fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<
     }
     let trial = Trial {
         has_maps: !server.shared.cache.maps().is_empty(),
+        is_forced: force,
         locks: server.pin_locks.iter().flat_map(place).collect(),
         running: server.restart.running.get().cloned(),
         ..Trial::default()

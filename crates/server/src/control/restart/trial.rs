@@ -28,6 +28,8 @@ pub struct Trial {
     /// Further facts of the running server. A version that does not tell them gets no more than a look at the
     /// options.
     pub running: Option<Running>,
+    /// True if items may be lost.
+    pub is_forced: bool,
     /// Descriptors of the trial itself: the maps, in order.
     pub maps: Vec<RawFd>,
     /// The socket over which it returns what it has opened.
@@ -79,6 +81,7 @@ impl Trial {
             words.extend(addresses);
             words.extend(running.paths.iter().map(|path| format!("path={}", escaped(path.as_os_str()))));
         }
+        words.extend(self.is_forced.then(|| "forced=1".to_owned()));
         words.extend(self.maps.iter().map(|number| format!("map={number}")));
         words.extend(self.answer.map(|number| format!("answer={number}")));
         words.join(" ")
@@ -102,6 +105,7 @@ impl Trial {
             ("running", running) => {
                 *running = Some(Running { is_activated: value == "1", ..Running::default() });
             }
+            ("forced", _) => self.is_forced = value == "1",
             ("map", _) => self.maps.extend(value.parse::<RawFd>()),
             ("answer", _) => self.answer = value.parse().ok(),
             ("image", Some(running)) => running.image = place_of(value),
@@ -172,7 +176,9 @@ mod tests {
                 for running in [None, Some(Running::default()), Some(running())] {
                     let maps = if has_maps { vec![5, 4] } else { vec![] };
                     let answer = running.as_ref().map(|_| 7);
-                    let trial = Trial { has_maps, locks: locks.clone(), running, maps, answer };
+                    let is_forced = has_maps;
+                    let locks = locks.clone();
+                    let trial = Trial { has_maps, locks, running, is_forced, maps, answer };
                     assert_eq!(Trial::parse(&trial.text()), trial);
                 }
             }
