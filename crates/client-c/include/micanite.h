@@ -27,7 +27,7 @@ typedef enum micanite_status {
     MICANITE_NOT_STORED = 3,
     /* Any error without a code of its own. */
     MICANITE_ERROR = -1,
-    /* The server does not reply. */
+    /* The server does not reply. The call was not sent, and not executed. */
     MICANITE_UNREACHABLE = -2,
     /* No reply in time, or the server no longer remembers: it is unknown whether a write was executed. */
     MICANITE_OUTCOME_UNKNOWN = -3,

@@ -16,7 +16,7 @@ pub enum Status {
     NotStored = 3,
     /// Any error without a code of its own.
     Error = -1,
-    /// The server does not reply.
+    /// The server does not reply. The call was not sent, and not executed.
     Unreachable = -2,
     /// It is unknown whether a write was executed.
     OutcomeUnknown = -3,

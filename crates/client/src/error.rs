@@ -17,7 +17,7 @@ pub enum Error {
         /// Message of the resolver.
         reason: String,
     },
-    /// A server does not reply: at the start, or for a long time.
+    /// A server does not reply: at the start, or for a long time. The operation was not executed.
     Unreachable {
         /// `host:port` of the server.
         server: String,
@@ -29,7 +29,8 @@ pub enum Error {
         /// Version of the server.
         version: u8,
     },
-    /// No reply arrived within the deadline. It is unknown whether a write was executed.
+    /// No reply arrived within the deadline, or before the server counted as dead. It is unknown whether a
+    /// write was executed.
     TimedOut {
         /// `host:port` of the server.
         server: String,

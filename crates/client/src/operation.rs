@@ -170,11 +170,13 @@ pub enum Outcome {
     BadRequest,
     /// The server speaks this other version of the protocol.
     Version(u8),
-    /// No reply arrived within the deadline. It is unknown whether the operation was executed.
+    /// No reply arrived within the deadline, or before the server counted as dead. It is unknown whether the
+    /// operation was executed.
     TimedOut,
     /// The server no longer remembers the request: it is unknown whether it was executed.
     Unknown,
-    /// The server has not replied to anything for [`crate::Options::dead_after_deadlines`].
+    /// The server has not replied to anything for [`crate::Options::dead_after_deadlines`], and the operation
+    /// was not sent: it was not executed.
     ServerDown,
 }
 

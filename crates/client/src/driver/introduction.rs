@@ -15,7 +15,7 @@ impl Driver {
     pub(super) fn waits_for_introduction(&mut self, now_ns: u64, index: u16) -> bool {
         let slot = self.slots.get(index);
         let server = slot.server;
-        let is_first = slot.attempts == 0 && !slot.resent;
+        let is_first = !slot.was_sent();
         let introduced = self.servers[usize::from(server)].introduced;
         if introduced || !slot.has_ids || is_first || now_ns >= slot.deadline_at {
             return false;

@@ -67,6 +67,13 @@ pub(super) struct Slot {
     previous: u16,
 }
 
+impl Slot {
+    /// Returns whether the server may have received some of its requests.
+    pub(super) fn was_sent(&self) -> bool {
+        self.attempts > 0 || self.resent
+    }
+}
+
 /// A request in a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {

@@ -97,11 +97,11 @@ impl Driver {
         }
     }
 
-    /// Declares a server dead for a while: all its requests end.
+    /// Declares a server dead for a while: all its requests end. Those that were sent may have been executed.
     pub(super) fn lose(&mut self, now_ns: u64, server: u16, sink: &mut impl FnMut(Completion<'_>)) {
         self.counters.servers_lost += 1;
         self.servers[usize::from(server)].health = Health::Dead;
-        self.end_where(|of| of == server, Outcome::ServerDown, sink);
+        self.end_where(|of| of == server, Outcome::TimedOut, sink);
         let state = &mut self.servers[usize::from(server)];
         debug_assert!(state.lanes.iter().all(|lane| lane.held == 0 && lane.filling == [NONE; 2]));
         state.fetch = None;
@@ -109,21 +109,24 @@ impl Driver {
         self.fetch_directory(server, again_at);
     }
 
-    /// Ends all requests: none of them is sent again, and a late reply to one is ignored.
+    /// Ends all requests: none of them is sent again, and a late reply to one is ignored. Those that were
+    /// sent are unknown, the others as those of a server that is down.
     pub(crate) fn give_up(&mut self, sink: &mut impl FnMut(Completion<'_>)) {
         self.end_where(|_| true, Outcome::Unknown, sink);
     }
 
-    /// Ends the requests to some servers with the same outcome.
+    /// Ends the requests to some servers: those that were sent with this outcome, and the others, which no
+    /// server has executed, as down.
     fn end_where(
         &mut self,
         is_meant: impl Fn(u16) -> bool,
-        outcome: Outcome,
+        of_sent: Outcome,
         sink: &mut impl FnMut(Completion<'_>),
     ) {
         for index in 0..self.slots.len() as u16 {
             let slot = self.slots.get(index);
             if slot.state != State::Free && is_meant(slot.server) {
+                let outcome = if slot.was_sent() { of_sent } else { Outcome::ServerDown };
                 self.take_out(index);
                 self.end_all(index, outcome, sink);
             }

@@ -120,7 +120,7 @@ impl Driver {
         let attempts = slot.attempts.saturating_add(1);
         let header = Header {
             writes: slot.writes,
-            resent: slot.resent || slot.attempts > 0,
+            resent: slot.was_sent(),
             count: slot.count,
             generation: slot.generation,
             partition: slot.partition,

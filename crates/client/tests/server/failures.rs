@@ -98,6 +98,26 @@ fn a_write_that_has_failed_is_not_sent_again() -> Result<(), Error> {
     Ok(())
 }
 
+/// A write that a stopped server gets, and executes when it goes on, does not end as one that was not sent.
+#[test]
+fn a_write_that_was_sent_is_unknown_when_its_server_counts_as_dead() -> Result<(), Error> {
+    let server = Server::start("-t 1");
+    let mut client = Client::connect(&server.native)?;
+    client.set(b"key", b"0", 0, 0)?;
+    // It has sent no request with a number yet: one that introduces it is on its way with the first.
+    let options = Options { deadline_ns: 500_000_000, ..Options::default() };
+    let mut fresh = Client::builder().server(&server.native).options(options).connect()?;
+    server.stop();
+    let ended = [1, 10].map(|delta| fresh.increment(b"key", delta));
+    server.resume();
+    let unsent = |ended: &Result<_, Error>| matches!(ended, Err(Error::Unreachable { .. }));
+    assert!(matches!(ended[0], Err(Error::TimedOut { .. })), "{ended:?}");
+    assert!(unsent(&ended[1]) || matches!(ended[1], Err(Error::TimedOut { .. })), "{ended:?}");
+    let sum = client.get(b"key")?.unwrap().bytes;
+    assert!(!unsent(&ended[1]) || sum.len() == 1, "{ended:?}: {sum:?}");
+    Ok(())
+}
+
 /// A panic may leave requests on their way: the client of threads begins with new connections.
 #[test]
 fn threads_get_a_new_client_after_a_panic() -> Result<(), Error> {
