@@ -9,20 +9,17 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::attach::attach;
+use super::call::CALL;
 use super::ended::EndedList;
 use super::gets::has_key_length;
 use super::pause::Pause;
 use super::reading::{Look, Reading};
 use super::stream::{RequestStream, Writes};
 use super::{LocalCounters, LocalUrl};
-use crate::client::{Answer, answer};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 use crate::options::Options;
-
-/// Token of [`LocalLink::call`].
-const CALL: u64 = u64::MAX;
 
 /// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
 /// the parent had on its way is the parent's, and ends as [`Outcome::Unknown`] in the child.
@@ -36,9 +33,9 @@ pub struct LocalLink {
     pub(super) reading: Option<Reading>,
     pub(super) stream: Option<RequestStream>,
     pub(super) writes: Arc<Writes>,
-    ended: EndedList,
+    pub(super) ended: EndedList,
     /// [`LocalLink::call`] is at work, or was left by a panic.
-    is_calling: bool,
+    pub(super) is_calling: bool,
     /// Buffer of one value.
     pub(super) value: Vec<u8>,
     clock: Instant,
@@ -84,69 +81,6 @@ impl LocalLink {
     /// Returns whether gets read the server's memory: not if its partitions are of an unknown version.
     pub fn reads_memory(&self) -> bool {
         self.reading.as_ref().is_some_and(Reading::reads_memory)
-    }
-
-    /// Executes one operation and waits for its end. A read whose stream was lost is repeated once.
-    ///
-    /// # Errors
-    /// Any [`Error`].
-    pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        match self.call_once(operation) {
-            Err(Error::OutcomeUnknown) if operation.may_repeat() => self.call_once(operation),
-            result => result,
-        }
-    }
-
-    fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        if std::mem::replace(&mut self.is_calling, true) {
-            self.give_up();
-        }
-        // Completions of other operations wait here: nobody else takes them meanwhile.
-        let mut others = std::mem::take(&mut self.ended);
-        let mut found = None;
-        let mut is_submitted = false;
-        let mut is_left = false;
-        let result = loop {
-            if !is_submitted {
-                match self.submit(self.now_ns(), operation, CALL) {
-                    Ok(()) => is_submitted = true,
-                    // Room comes with replies.
-                    Err(SubmitError::Full) => {}
-                    Err(error) => break Err(self.refused(operation.key, error)),
-                }
-            }
-            let mut take = |ended: Completion<'_>| match ended.token {
-                CALL => found = Some(answer(&ended)),
-                _ => others.keep(&ended),
-            };
-            match self.poll(self.now_ns(), &mut take) {
-                Ok(0) => {
-                    if let Err(error) = self.wait(u64::MAX) {
-                        is_left = true;
-                        break Err(error.into());
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    is_left = true;
-                    break Err(error.into());
-                }
-            }
-            if let Some(answer) = found.take() {
-                break answer;
-            }
-        };
-        if is_left {
-            // A reply that comes later would be taken for the next call's.
-            self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
-                if token != CALL {
-                    others.keep(&Completion::without_reply(token, opcode, outcome));
-                }
-            });
-        }
-        self.ended = others;
-        self.is_calling = false;
-        result.map_err(|error| self.named(operation.key, error))
     }
 
     /// Does nothing: [`Self::submit`] attaches.
@@ -363,7 +297,7 @@ impl LocalLink {
     }
 
     /// Lets the stream go, and ends what is on its way.
-    fn lose_stream(&mut self, outcome: Outcome, take: impl FnMut(u64, Opcode, Outcome)) {
+    pub(super) fn lose_stream(&mut self, outcome: Outcome, take: impl FnMut(u64, Opcode, Outcome)) {
         if let Some(stream) = self.stream.take() {
             stream.give_up(outcome, &self.writes, take);
         }

@@ -7,11 +7,12 @@
 //! | `reading` | gets in the mapped memory: the server's life, its second, notes |
 //! | `meta` | memcached's meta commands: requests and replies |
 //! | `stream` | requests on their way, in their order |
-//! | `gets`, `ended` | gets of a link; what waits to be delivered |
+//! | `call`, `gets`, `ended` | calls and gets of a link; what waits to be delivered |
 //! | `shared` | the memory of a link, for threads |
 //! | `link` | both joined, with the interface of the other links; attaching anew |
 
 mod attach;
+mod call;
 mod ended;
 mod gets;
 mod link;

@@ -231,6 +231,25 @@ fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
     Ok(())
 }
 
+/// Operations whose server dies before a call are completed all the same: the call fails, and they end.
+#[test]
+fn a_call_after_the_servers_end_loses_no_completion() {
+    let mut server = Local::start("-t 2");
+    let mut link = server.link();
+    server.process().stop();
+    for token in 0..100 {
+        link.submit(link.now_ns(), &Operation::set(&[token], b"value"), token.into()).unwrap();
+    }
+    assert_eq!(link.poll(link.now_ns(), |one| panic!("{one:?}")).unwrap(), 0);
+    drop(server.server.take());
+    let failed = link.call(&Operation::set(b"key", b"value"));
+    assert!(matches!(failed, Err(Error::Unreachable { .. })), "{failed:?}");
+    let mut ended = Vec::new();
+    link.poll(link.now_ns(), |one| ended.push((one.token, one.outcome))).unwrap();
+    let expected: Vec<_> = (0..100).map(|token| (token, Outcome::Unknown)).collect();
+    assert_eq!(ended, expected);
+}
+
 /// Threads that share a client get what is in memory without waiting for another thread's write.
 #[test]
 fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {
