@@ -36,7 +36,7 @@ impl Drop for Writing {
 impl LocalHandle {
     pub fn new(mut link: LocalLink) -> Self {
         let memory = SharedReading::default();
-        memory.follow(&mut link, &Ok(()));
+        memory.follow(&mut link);
         let writes = Arc::clone(link.writes());
         Self { memory: Arc::new(memory), writes, link: Arc::new(tokio::sync::Mutex::new(link)) }
     }
@@ -72,7 +72,7 @@ impl LocalHandle {
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         let answer = link.call(operation);
-        self.memory.follow(&mut link, &answer);
+        self.memory.follow(&mut link);
         answer
     }
 

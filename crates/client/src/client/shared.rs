@@ -141,7 +141,7 @@ impl Generation {
         };
         let result = calls(client);
         if let Some(link) = client.local_link() {
-            self.memory.follow(link, &result);
+            self.memory.follow(link);
         }
         result
     }

@@ -40,6 +40,8 @@ pub struct LocalLink {
     pub(super) value: Vec<u8>,
     clock: Instant,
     attached_at_ns: u64,
+    /// The last attempt to attach found no place for another client (`--local-clients`).
+    lacks_place: bool,
     pause: Pause,
     pub(super) counters: LocalCounters,
 }
@@ -61,6 +63,7 @@ impl LocalLink {
             value: Vec::new(),
             clock: Instant::now(),
             attached_at_ns: 0,
+            lacks_place: false,
             pause: Pause::new(options.dead_for_ns),
             counters: LocalCounters::default(),
         };
@@ -272,7 +275,9 @@ impl LocalLink {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        match attach(&self.url, Duration::from_nanos(self.deadline_ns)) {
+        let attached = attach(&self.url, Duration::from_nanos(self.deadline_ns));
+        self.lacks_place = matches!(attached, Err(Error::ServerFull { .. }));
+        match attached {
             Ok((reading, stream)) => {
                 let is_full = stream.is_none();
                 (self.reading, self.stream) = (Some(reading), stream);
@@ -285,9 +290,8 @@ impl LocalLink {
                 Ok(())
             }
             Err(error) => {
-                let is_full = matches!(error, Error::ServerFull { .. });
-                self.pause.begin(self.now_ns(), is_full);
-                if is_full {
+                self.pause.begin(self.now_ns(), self.lacks_place);
+                if self.lacks_place {
                     // The memory may have the place that is missing.
                     self.reading = None;
                 }
@@ -313,6 +317,12 @@ impl LocalLink {
     /// the stream. `None` if it was handed over since the last attachment.
     pub(super) fn take_reading(&mut self) -> Option<Reading> {
         self.reading.take()
+    }
+
+    /// Returns whether the server had no place for another client at the last attempt to attach. A server
+    /// without a free connection has one.
+    pub(super) fn lacks_place(&self) -> bool {
+        self.lacks_place
     }
 
     /// Returns the table of writes on their way.

@@ -9,7 +9,6 @@ use super::gets::has_key_length;
 use super::link::LocalLink;
 use super::reading::{Look, Reading};
 use super::stream::Writes;
-use crate::error::Error;
 
 /// The memory that a link has handed over. The lock is held while keys are looked up, and never longer.
 #[derive(Debug, Default)]
@@ -25,21 +24,25 @@ impl SharedReading {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the memory over, if the link has attached during a call with this result.
-    pub(crate) fn follow<R>(&self, link: &mut LocalLink, result: &Result<R, Error>) {
-        if let Some(reading) = link.take_reading() {
-            *self.lock() = Some(reading);
-        } else if let Err(Error::ServerFull { .. }) = result {
-            // The memory may have the place that is missing.
-            *self.lock() = None;
+    /// Takes the memory over, if the link has attached during a call. Lets it go if the link found no place
+    /// for another client, because the memory may have the place that is missing.
+    pub(crate) fn follow(&self, link: &mut LocalLink) {
+        let taken = link.take_reading();
+        if taken.is_some() || link.lacks_place() {
+            self.replace(taken);
         }
+    }
+
+    /// Replaces the memory. That of before is unmapped when no thread has to wait for it.
+    fn replace(&self, by: Option<Reading>) {
+        let before = std::mem::replace(&mut *self.lock(), by);
+        drop(before);
     }
 
     /// Lets the memory go, unless somebody looks a key up.
     pub(crate) fn let_go(&self) {
-        if let Ok(mut reading) = self.reading.try_lock() {
-            *reading = None;
-        }
+        let taken = self.reading.try_lock().map(|mut reading| reading.take());
+        drop(taken);
     }
 
     /// Returns the hash of a key, by which writes on their way are known.
@@ -74,7 +77,9 @@ impl SharedReading {
             }
             Look::Ask => None,
             Look::Gone => {
-                *guard = None;
+                let gone = guard.take();
+                drop(guard);
+                drop(gone);
                 None
             }
         }

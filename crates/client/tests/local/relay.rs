@@ -160,6 +160,12 @@ fn a_server_without_a_free_connection_is_full() -> Result<(), Error> {
             assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
         }
         assert!(link.counters().attached < 20, "{:?}", link.counters());
+        let shared = Client::builder().server(&format!("{}{login}", server.url())).connect_shared()?;
+        for _ in 0..1000 {
+            let refused = shared.run(|client| client.set(b"key", b"later", 0, 0));
+            assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+            assert_eq!(shared.get_in_memory(b"key", &mut Vec::new()), Some(Some(0)));
+        }
         drop(other);
         let end = Instant::now() + DEADLINE;
         while let Err(error) = link.call(&Operation::set(b"key", b"later")) {
