@@ -132,7 +132,7 @@ impl LocalLink {
         let Some(stream) = &mut self.stream else {
             return Err(SubmitError::ServerDown { server: 0 });
         };
-        if stream.is_full() {
+        if stream.is_full(now_ns) {
             return Err(SubmitError::Full);
         }
         match stream.submit(operation, (hash, token, now_ns), &self.writes) {
@@ -178,7 +178,8 @@ impl LocalLink {
                     self.pause.end();
                 }
                 count += ended;
-                let is_late = stream.oldest_ns().is_some_and(|at_ns| at_ns + self.deadline_ns <= now_ns);
+                let due_ns = stream.waits_since_ns().map(|at_ns| at_ns.saturating_add(self.deadline_ns));
+                let is_late = due_ns.is_some_and(|due_ns| due_ns <= now_ns);
                 is_late.then_some(Outcome::TimedOut)
             }
             // The server has executed nothing.
@@ -209,7 +210,7 @@ impl LocalLink {
             return Ok(());
         }
         let now_ns = self.now_ns();
-        let due_ns = stream.oldest_ns().map_or(u64::MAX, |at_ns| at_ns.saturating_add(self.deadline_ns));
+        let due_ns = stream.waits_since_ns().map_or(u64::MAX, |at_ns| at_ns.saturating_add(self.deadline_ns));
         let wait_ns = at_most_ns.min(due_ns.saturating_sub(now_ns));
         let mut events = PollFlags::POLLIN;
         events.set(PollFlags::POLLOUT, stream.has_unsent());

@@ -74,6 +74,8 @@ pub(super) struct RequestStream {
     sent_bytes: usize,
     received: Vec<u8>,
     in_flight: VecDeque<Sent>,
+    /// Time since when a request waits for the rest of a refused one to leave, while nothing is on its way.
+    blocked_at_ns: Option<u64>,
     process: ForkMark,
 }
 
@@ -86,6 +88,7 @@ impl RequestStream {
             sent_bytes: 0,
             received: Vec::new(),
             in_flight: VecDeque::new(),
+            blocked_at_ns: None,
             process: ForkMark::new()?,
         })
     }
@@ -114,9 +117,14 @@ impl RequestStream {
         self.in_flight.len()
     }
 
-    /// Returns whether another request would have to wait for others.
-    pub fn is_full(&self) -> bool {
-        self.in_flight.len() >= IN_FLIGHT_MAX || self.unsent.len() - self.sent_bytes >= UNSENT_BYTES_MAX
+    /// Returns whether another request has to wait, from this time on: for others, or for the rest of one
+    /// that the server has refused at its beginning.
+    pub fn is_full(&mut self, now_ns: u64) -> bool {
+        let is_blocked = self.unsent.len() - self.sent_bytes >= UNSENT_BYTES_MAX;
+        if is_blocked && self.in_flight.is_empty() {
+            self.blocked_at_ns.get_or_insert(now_ns);
+        }
+        is_blocked || self.in_flight.len() >= IN_FLIGHT_MAX
     }
 
     /// Returns whether bytes wait for room in the socket.
@@ -140,9 +148,12 @@ impl RequestStream {
         recv(self.stream.as_raw_fd(), into, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT)
     }
 
-    /// Returns the time at which the oldest request was submitted.
-    pub fn oldest_ns(&self) -> Option<u64> {
-        self.in_flight.front().map(|sent| sent.at_ns)
+    /// Returns the time since when the oldest request waits for the server, on its way or for room.
+    pub fn waits_since_ns(&self) -> Option<u64> {
+        match self.in_flight.front() {
+            Some(sent) => Some(sent.at_ns),
+            None => self.blocked_at_ns.filter(|_| self.has_unsent()),
+        }
     }
 
     /// Takes a request. Returns false if it is of an unknown kind, or its key too long for this protocol.
@@ -160,6 +171,7 @@ impl RequestStream {
             writes.begin(hash);
         }
         let write = is_write.then_some(hash);
+        self.blocked_at_ns = None;
         self.in_flight.push_back(Sent { token, opcode: operation.opcode, write, at_ns: now_ns });
         true
     }

@@ -29,9 +29,13 @@ impl<'a> Relay<'a> {
         Self { listener: UnixListener::bind(&path).unwrap(), path, server }
     }
 
+    fn url(&self) -> String {
+        format!("local://{}", self.path.display())
+    }
+
     fn connect(&self) -> Result<Client, Error> {
         let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
-        Builder::default().server(&format!("local://{}", self.path.display())).options(options).connect()
+        Builder::default().server(&self.url()).options(options).connect()
     }
 
     /// Welcomes one client. Returns its attachment, and the socket of the hello.
@@ -123,6 +127,39 @@ fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// A server that refuses a long value at its head, and then takes no more of it, keeps no later call waiting:
+/// nothing is on its way that could end by its deadline.
+#[test]
+fn a_call_behind_a_refused_value_has_a_deadline() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let options = Options { deadline_ns: 3_000_000_000, ..Options::default() };
+    let connect = || Builder::default().server(&relay.url()).options(options.clone()).connect();
+    let (calls, called) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut client = connect().unwrap();
+            calls.send(client.set(b"key", &vec![b'v'; 4 << 20], 0, 0)).unwrap();
+            // One by itself, and one of a batch.
+            calls.send(client.local_link().unwrap().call(&Operation::noop()).map(drop)).unwrap();
+            calls.send(client.set(b"key", b"value", 0, 0)).unwrap();
+        });
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+        ours.read_exact(&mut [0; 4]).unwrap();
+        ours.write_all(b"SERVER_ERROR object too large for cache\r\n").unwrap();
+        let ended = called.recv_timeout(DEADLINE).unwrap();
+        assert!(matches!(ended, Err(Error::TooLarge { .. })), "{ended:?}");
+        // Attaching anew waits for the relay, which is silent now.
+        let next = called.recv_timeout(DEADLINE);
+        let last = called.recv_timeout(DEADLINE);
+        drop((ours, first));
+        for ended in [next, last] {
+            assert!(matches!(ended, Ok(Err(Error::Unreachable { .. }))), "{ended:?}");
+        }
+    });
 }
 
 /// A server whose connections (`-c`) are all taken executes nothing, says so, and is asked again ever more
