@@ -231,6 +231,59 @@ async fn a_get_waits_for_an_abandoned_write() -> Result<(), Error> {
     Ok(())
 }
 
+/// Gets of other keys do not wait for a write on its way, but for those that share its place in the table of
+/// writes. These read the memory afterwards. Two writes have no such key in common, unless they share a place
+/// themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_on_its_way_makes_few_other_gets_wait() -> Result<(), Error> {
+    let (server, url) = local_server("waits");
+    let options = Options { deadline_ns: 30_000_000_000, ..Options::default() };
+    let client = Builder::default().server(&url).options(options).connect_async().await?;
+    let keys: Vec<_> = (0..4096).map(|number| format!("key {number}").into_bytes()).collect();
+    let mut waiting: Vec<Vec<usize>> = Vec::new();
+    let mut next = 0;
+    for _ in 0..2 {
+        server.stop();
+        let mut set = Box::pin(client.set(&keys[next], b"value", 0, 0));
+        assert!(poll_once(&mut set).await.is_none());
+        let (mut waits, mut gets) = (Vec::new(), Vec::new());
+        for (number, key) in keys.iter().enumerate() {
+            let mut get = Box::pin(client.get(key));
+            match poll_once(&mut get).await {
+                Some(found) => drop(found?),
+                None => {
+                    waits.push(number);
+                    gets.push(get);
+                }
+            }
+        }
+        let mut first = gets.swap_remove(0);
+        drop(gets);
+        server.resume();
+        set.await?;
+        // After the write the memory answers, whatever the server does.
+        server.stop();
+        let found = poll_once(&mut first).await;
+        assert!(matches!(found, Some(Ok(_))), "{found:?}");
+        server.resume();
+        assert!(waits.contains(&next) && waits.len() < 100, "{}", waits.len());
+        next = (0..keys.len()).find(|number| !waits.contains(number)).unwrap();
+        waiting.push(waits);
+    }
+    let both: Vec<_> = waiting[0].iter().filter(|number| waiting[1].contains(number)).collect();
+    assert!(both.is_empty(), "{both:?}");
+    Ok(())
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let once = std::future::poll_fn(|context| match std::pin::Pin::new(&mut *future).poll(context) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => std::task::Poll::Ready(None),
+    });
+    once.await
+}
+
 /// Calls fail while there is no server, and work with the next one, whose items are the only ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_on_the_same_host_is_found_again() -> Result<(), Error> {

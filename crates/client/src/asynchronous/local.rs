@@ -44,24 +44,22 @@ impl LocalHandle {
     /// Executes an operation.
     pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
-        if is_plain && let Some(value) = self.look(operation.key) {
-            let outcome = if value.is_some() { Outcome::Ok } else { Outcome::NotFound };
-            return Ok(Answer { outcome, number: 0, value: value.unwrap_or_default(), resent: false });
+        if is_plain && let Some(answer) = self.answer(operation.key) {
+            return Ok(answer);
         }
         let is_write = !matches!(operation.opcode, Opcode::Get | Opcode::Noop);
         let link = Arc::clone(&self.link).lock_owned().await;
+        // The write that it has waited for is over.
+        if is_plain && let Some(answer) = self.answer(operation.key) {
+            return Ok(answer);
+        }
         // The request is sent even if the caller loses interest: gets of the key wait for its end.
-        let writing = is_write.then(|| {
-            let hash = self.memory.hash(operation.key);
+        let writing = self.memory.hash(operation.key).filter(|_| is_write).map(|hash| {
             self.writes.begin(hash);
             Writing { writes: Arc::clone(&self.writes), hash }
         });
         let (handle, operation) = (self.clone(), Owned::of(operation));
-        let call = move || {
-            let answer = handle.call_link(link, &operation.borrow());
-            drop(writing);
-            answer
-        };
+        let call = move || handle.call_link(link, writing, &operation.borrow());
         let called = tokio::task::spawn_blocking(call).await;
         called.map_err(io::Error::other)?
     }
@@ -69,11 +67,21 @@ impl LocalHandle {
     fn call_link(
         &self,
         mut link: OwnedMutexGuard<LocalLink>,
+        writing: Option<Writing>,
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         let answer = link.call(operation);
         self.memory.follow(&mut link);
+        // Before the link is free: a get that waits for it then finds no write.
+        drop(writing);
         answer
+    }
+
+    /// Answers a plain get from the memory. `None`: the server has to be asked.
+    fn answer(&self, key: &[u8]) -> Option<Answer> {
+        let value = self.look(key)?;
+        let outcome = if value.is_some() { Outcome::Ok } else { Outcome::NotFound };
+        Some(Answer { outcome, number: 0, value: value.unwrap_or_default(), resent: false })
     }
 
     /// Gets the values of many keys. Each key has its own result.

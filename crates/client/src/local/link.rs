@@ -127,8 +127,9 @@ impl LocalLink {
             true => self.counters.asked += 1,
             false => self.counters.requests += 1,
         }
-        // By the seed of the server that gets it: gets of the key wait for it by this hash.
-        let hash = self.reading.as_ref().map_or(0, |reading| reading.hash(operation.key));
+        // By the seed of the server that gets it: gets of the key wait for it by this hash. Who has taken the
+        // memory over marks writes itself.
+        let hash = self.reading.as_ref().map(|reading| reading.hash(operation.key));
         let Some(stream) = &mut self.stream else {
             return Err(SubmitError::ServerDown { server: 0 });
         };

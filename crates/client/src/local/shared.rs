@@ -45,10 +45,11 @@ impl SharedReading {
         drop(taken);
     }
 
-    /// Returns the hash of a key, by which writes on their way are known.
+    /// Returns the hash of a key, by which writes on their way are known; `None` without memory, where no get
+    /// looks for one.
     #[cfg(feature = "async")]
-    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        self.lock().as_ref().map_or(0, |reading| reading.hash(key))
+    pub(crate) fn hash(&self, key: &[u8]) -> Option<u64> {
+        self.lock().as_ref().map(|reading| reading.hash(key))
     }
 
     /// Looks a key up, whose value replaces the contents of the buffer. Returns the item's flags; `None`: the

@@ -60,7 +60,7 @@ impl Writes {
 struct Sent {
     token: u64,
     opcode: Opcode,
-    /// The hash of the key, if it is a write.
+    /// The hash of the key, if it is a write that gets of the key wait for.
     write: Option<u64>,
     at_ns: u64,
 }
@@ -156,21 +156,20 @@ impl RequestStream {
         }
     }
 
-    /// Takes a request. Returns false if it is of an unknown kind, or its key too long for this protocol.
+    /// Takes a request; a write with the hash by which gets of its key wait for it, unless the caller marks
+    /// its writes itself. Returns false if it is of an unknown kind, or its key too long for this protocol.
     pub fn submit(
         &mut self,
         operation: &Operation<'_>,
-        (hash, token, now_ns): (u64, u64, u64),
+        (hash, token, now_ns): (Option<u64>, u64, u64),
         writes: &Writes,
     ) -> bool {
         if !meta::request(operation, &mut self.unsent) {
             return false;
         }
         let is_write = !matches!(operation.opcode, Opcode::Get | Opcode::Noop);
-        if is_write {
-            writes.begin(hash);
-        }
-        let write = is_write.then_some(hash);
+        let write = hash.filter(|_| is_write);
+        write.into_iter().for_each(|hash| writes.begin(hash));
         self.blocked_at_ns = None;
         self.in_flight.push_back(Sent { token, opcode: operation.opcode, write, at_ns: now_ns });
         true
