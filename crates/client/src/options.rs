@@ -92,6 +92,13 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Returns the deadline of an operation within its bound.
+    pub(crate) fn bounded_deadline_ns(&self) -> u64 {
+        self.deadline_ns.min(DEADLINE_NS_MAX)
+    }
+}
+
 /// A server of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {

@@ -183,6 +183,28 @@ fn keys_and_values_of_any_kind_arrive_whole() -> Result<(), Error> {
     client.noop()
 }
 
+/// A deadline without a bound is one of a minute, and a pause without one is no overflow.
+#[test]
+fn the_longest_deadline_is_a_deadline() -> Result<(), Error> {
+    let mut server = Local::start("-t 2");
+    let options = Options { deadline_ns: u64::MAX, dead_for_ns: u64::MAX, ..Options::default() };
+    let native = server.process().native.clone();
+    for name in [server.url(), native] {
+        let mut client = Builder::default().server(&name).options(options.clone()).connect()?;
+        for bytes in [10, 300_000] {
+            let value = vec![b'v'; bytes];
+            client.set(b"key", &value, 0, 0)?;
+            assert!(client.gets(b"key")?.is_some_and(|found| found.bytes == value), "{name}");
+        }
+    }
+    let mut client = Builder::default().server(&server.url()).options(options).connect()?;
+    drop(server.server.take());
+    for _ in 0..100 {
+        assert!(matches!(client.set(b"key", b"value", 0, 0), Err(Error::Unreachable { .. })));
+    }
+    Ok(())
+}
+
 /// Many keys at once are looked up in batches, and in their order.
 #[test]
 fn many_keys_are_found_in_their_order() -> Result<(), Error> {

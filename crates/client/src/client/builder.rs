@@ -101,7 +101,7 @@ impl Builder {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
         };
         let servers = self.servers.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
-        let deadline = Duration::from_nanos(self.options.deadline_ns);
+        let deadline = Duration::from_nanos(self.options.bounded_deadline_ns());
         let port = match &self.port {
             None => None,
             Some(Port::Options(options)) => Some(options.clone()),
@@ -141,7 +141,7 @@ impl Builder {
         let urls = self.servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let options = self.fabric.clone().unwrap_or_else(|| FabricOptions {
             deadline_ns: self.options.deadline_ns,
-            silent_ns: self.options.deadline_ns / 2,
+            silent_ns: self.options.bounded_deadline_ns() / 2,
             dead_for_ns: self.options.dead_for_ns,
             on_dead: self.options.on_dead,
             ..FabricOptions::default()

@@ -31,7 +31,7 @@ mod wheel;
 
 use crate::counters::Counters;
 use crate::ketama::Continuum;
-use crate::options::{DEADLINE_NS_MAX, Options, ServerAddress};
+use crate::options::{Options, ServerAddress};
 use crate::random::Random;
 use micanite_wire::native::{Directory, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 use pace::Gathering;
@@ -102,7 +102,7 @@ impl Driver {
         assert!(!servers.is_empty() && servers.len() <= usize::from(u16::MAX));
         let payload_bytes = options.payload_bytes.clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX);
         options.payload_bytes = payload_bytes;
-        options.deadline_ns = options.deadline_ns.min(DEADLINE_NS_MAX);
+        options.deadline_ns = options.bounded_deadline_ns();
         let mut random = Random::new(seed);
         let slots = Slots::new(options.datagrams, payload_bytes);
         let weights = servers.iter().map(|server| (server.name.as_str(), server.weight));

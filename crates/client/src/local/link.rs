@@ -54,7 +54,7 @@ impl LocalLink {
     pub fn connect(url: &LocalUrl, options: &Options) -> Result<Self, Error> {
         let mut link = Self {
             url: url.clone(),
-            deadline_ns: options.deadline_ns.max(1_000_000),
+            deadline_ns: options.bounded_deadline_ns().max(1_000_000),
             reading: None,
             stream: None,
             writes: Arc::default(),

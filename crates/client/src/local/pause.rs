@@ -22,12 +22,12 @@ impl Pause {
 
     /// Begins a pause, twice as long as the one before unless that is long over.
     pub fn begin(&mut self, now_ns: u64, is_full: bool) {
-        if now_ns > self.until_ns + self.next_ns {
+        if now_ns > self.until_ns.saturating_add(self.next_ns) {
             self.next_ns = PAUSE_NS_MIN;
         }
         self.is_full = is_full;
-        self.until_ns = now_ns + self.next_ns;
-        self.next_ns = (self.next_ns * 2).min(self.ns_max);
+        self.until_ns = now_ns.saturating_add(self.next_ns);
+        self.next_ns = self.next_ns.saturating_mul(2).min(self.ns_max);
     }
 
     /// Returns whether the server may be tried.
