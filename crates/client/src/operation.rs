@@ -127,6 +127,12 @@ impl<'a> Operation<'a> {
         !self.opcode.has_expiry() || memcached_expiry(self.expiry_s) < u64::from(u32::MAX)
     }
 
+    /// Returns whether it leaves everything as it is: then it does not matter to the caller whether it was
+    /// executed.
+    pub(crate) fn only_reads(&self) -> bool {
+        matches!(self.opcode, Opcode::Get | Opcode::Noop)
+    }
+
     /// Returns whether executing it twice is the same to the caller as executing it once.
     pub(crate) fn may_repeat(&self) -> bool {
         matches!(self.opcode, Opcode::Get | Opcode::GetAndTouch | Opcode::Noop)

@@ -142,11 +142,34 @@ fn replace(descriptor: i32, by: i32) {
     assert_eq!(unsafe { libc::dup2(by, descriptor) }, descriptor);
 }
 
-/// An error of the sockets ends the calls of the time, and not those that come later.
+/// Returns the bytes that wait in the UDP socket of a server with one worker.
+fn queued_bytes(native: &str) -> u64 {
+    let base: u16 = native.rsplit_once(':').unwrap().1.parse().unwrap();
+    let table = std::fs::read_to_string("/proc/self/net/udp").unwrap();
+    let queued = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let port = u16::from_str_radix(words[1].rsplit_once(':')?.1, 16).ok()?;
+        let bytes = u64::from_str_radix(words[4].rsplit_once(':')?.1, 16).ok()?;
+        (port == base).then_some(bytes)
+    };
+    table.lines().skip(1).filter_map(queued).sum()
+}
+
+/// Waits for a condition.
+async fn until(condition: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !condition() {
+        assert!(std::time::Instant::now() < end, "it does not come");
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+/// An error of the sockets ends the calls of the time, and not those that come later. A write that was sent
+/// may be executed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_goes_on_after_an_error_of_its_sockets() -> Result<(), Error> {
     use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-    let server = Server::start("-t 2");
+    let server = Server::start("-t 1");
     let before = udp_descriptors();
     let client = AsyncClient::connect(&server.native).await?;
     client.set(b"key", b"value", 0, 0).await?;
@@ -158,8 +181,16 @@ async fn a_client_goes_on_after_an_error_of_its_sockets() -> Result<(), Error> {
     let copy = |one: &i32| unsafe { BorrowedFd::borrow_raw(*one) }.try_clone_to_owned().unwrap();
     let kept: Vec<OwnedFd> = opened.iter().map(copy).collect();
     for _ in 0..3 {
+        // The server stands still, so that a write is on its way when the sockets fail.
+        until(|| queued_bytes(&server.native) == 0).await;
+        server.stop();
+        let mut set = Box::pin(client.set(b"other", b"value", 0, 0));
+        assert!(poll_once(&mut set).await.is_none());
+        until(|| queued_bytes(&server.native) > 0).await;
         opened.iter().for_each(|one| replace(*one, null.as_raw_fd()));
-        let failed = client.get(b"key").await;
+        let (written, failed) = (set.await, client.get(b"key").await);
+        server.resume();
+        assert!(matches!(written, Err(Error::OutcomeUnknown)), "{written:?}");
         assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
         opened.iter().zip(&kept).for_each(|(one, kept)| replace(*one, kept.as_raw_fd()));
         // The task may be within its pause, or in the middle of another error.

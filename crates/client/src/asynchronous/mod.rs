@@ -138,7 +138,8 @@ impl AsyncClient {
         let call = Call { operation: operation.clone(), done };
         let ended = || Error::from(io::Error::other("the client's task has ended"));
         calls.send(call).await.map_err(|_| ended())?;
-        match answered.await.map_err(|_| ended())? {
+        let unanswered = |_| if operation.rest.only_reads() { ended() } else { Error::OutcomeUnknown };
+        match answered.await.map_err(unanswered)? {
             Done::Answer(answer) => answer,
             Done::Stream(server, address) => {
                 let (address, streams) = (address?, streams.clone());

@@ -56,10 +56,15 @@ impl Task {
 
     /// Ends the calls in flight. The error may go by, such as that of memory.
     fn give_up(&mut self, error: io::Error) {
+        let mut unknown = Vec::new();
+        let in_flight = &mut self.in_flight;
+        self.link.give_up(|token| unknown.extend(in_flight.remove(&token)));
         let error = Error::from(error);
-        self.link.give_up();
-        for (_, call) in self.in_flight.drain() {
-            let _ = call.done.send(Done::Answer(Err(error.clone())));
+        let unsent = in_flight.drain().map(|(_, call)| (call, true));
+        for (call, is_unsent) in unknown.into_iter().map(|call| (call, false)).chain(unsent) {
+            let is_known = is_unsent || call.operation.rest.only_reads();
+            let error = if is_known { error.clone() } else { Error::OutcomeUnknown };
+            let _ = call.done.send(Done::Answer(Err(error)));
         }
     }
 

@@ -35,10 +35,17 @@ impl Client {
             Way::Local(link) => exchange::exchange(&mut **link, batch, &mut answers),
         };
         if let Err(error) = exchanged {
-            // Requests on their way have no caller any more.
+            // Requests on their way have no caller any more, and may be executed.
+            let sent = |token| {
+                if let Some(number) = number_of(token, first, operations.len())
+                    && !operations[number].only_reads()
+                {
+                    answers[number] = Some(Err(Error::OutcomeUnknown));
+                }
+            };
             match &mut self.way {
-                Way::Datagrams(datagrams) => datagrams.0.give_up(),
-                Way::Local(link) => link.give_up(),
+                Way::Datagrams(datagrams) => datagrams.0.give_up(sent),
+                Way::Local(link) => link.give_up(sent),
                 // Only the child of a fork gets errors there, and connects anew.
                 Way::Fabric(_) => {}
             }

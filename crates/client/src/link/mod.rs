@@ -8,7 +8,7 @@ use crate::bypass::{PortCounters, PortQueue};
 use crate::counters::Counters;
 use crate::driver::{Driver, SubmitError};
 use crate::error::Error;
-use crate::operation::{Completion, Operation};
+use crate::operation::{Completion, Operation, Outcome};
 use crate::options::{Options, ServerAddress};
 use crate::random;
 use kernel::Socket;
@@ -259,10 +259,15 @@ impl Link {
         }
     }
 
-    /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`].
-    /// Datagrams that wait for room in a socket may still leave.
-    pub(crate) fn give_up(&mut self) {
-        self.driver.give_up(&mut |_| {});
+    /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`]. `sent`
+    /// gets the tokens of those that may be executed. Datagrams that wait for room in a socket may still
+    /// leave.
+    pub(crate) fn give_up(&mut self, mut sent: impl FnMut(u64)) {
+        self.driver.give_up(&mut |ended| {
+            if ended.outcome == Outcome::Unknown {
+                sent(ended.token);
+            }
+        });
     }
 
     /// Returns the driver, for its state.

@@ -23,14 +23,14 @@ impl LocalLink {
 
     fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         if std::mem::replace(&mut self.is_calling, true) {
-            self.give_up();
+            self.give_up(|_| {});
         }
         // Completions of other operations wait here: nobody else takes them meanwhile.
         let mut others = std::mem::take(&mut self.ended);
         let mut found = None;
         let mut is_submitted = false;
         let mut is_left = false;
-        let result = loop {
+        let mut result = loop {
             if !is_submitted {
                 match self.submit(self.now_ns(), operation, CALL) {
                     Ok(()) => is_submitted = true,
@@ -67,6 +67,9 @@ impl LocalLink {
                     others.keep(&Completion::without_reply(token, opcode, outcome));
                 }
             });
+            if is_submitted && !operation.only_reads() {
+                result = Err(Error::OutcomeUnknown);
+            }
         }
         // Attaching has ended those of the stream before, also where it failed.
         self.ended.deliver(|ended| others.keep(&ended));

@@ -309,9 +309,9 @@ impl LocalLink {
         }
     }
 
-    /// Ends all operations without a completion.
-    pub(crate) fn give_up(&mut self) {
-        self.lose_stream(Outcome::Unknown, |_, _, _| {});
+    /// Ends all operations without a completion. `sent` gets the tokens of those that may be executed.
+    pub(crate) fn give_up(&mut self, mut sent: impl FnMut(u64)) {
+        self.lose_stream(Outcome::Unknown, |token, _, _| sent(token));
         self.ended = EndedList::default();
     }
 

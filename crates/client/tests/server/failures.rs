@@ -91,7 +91,7 @@ fn a_write_that_has_failed_is_not_sent_again() -> Result<(), Error> {
     let mut client = builder(&both.server.native).connect()?;
     client.set(b"key", b"0", 0, 0)?;
     let failed = without_waits(&both.server, || client.increment(b"key", 1));
-    assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+    assert!(matches!(failed, Err(Error::OutcomeUnknown)), "{failed:?}");
     assert_eq!(client.link().unwrap().driver().pending(), 0);
     client.set(b"key", b"5", 0, 0)?;
     assert_eq!(client.get(b"key")?.unwrap().bytes, b"5");
@@ -115,6 +115,25 @@ fn a_write_that_was_sent_is_unknown_when_its_server_counts_as_dead() -> Result<(
     assert!(unsent(&ended[1]) || matches!(ended[1], Err(Error::TimedOut { .. })), "{ended:?}");
     let sum = client.get(b"key")?.unwrap().bytes;
     assert!(!unsent(&ended[1]) || sum.len() == 1, "{ended:?}: {sum:?}");
+    Ok(())
+}
+
+/// A write that was sent before the error of a system call may be executed: the caller is told so.
+#[test]
+fn a_write_that_was_sent_before_an_error_is_unknown() -> Result<(), Error> {
+    let both = Both::start();
+    for name in both.names() {
+        let mut client = builder(&name).connect()?;
+        let operations = [Operation::get(b"key"), Operation::set(b"key", b"1"), Operation::gets(b"key")];
+        let failed = without_waits(&both.server, || client.batch(&operations));
+        assert!(matches!(failed[1], Err(Error::OutcomeUnknown)), "{name}: {failed:?}");
+        assert!(matches!(failed[2], Err(Error::Io(_))), "{name}: {failed:?}");
+        client.set(b"key", b"1", 0, 0)?;
+        if let Some(link) = client.local_link() {
+            let failed = without_waits(&both.server, || link.call(&Operation::set(b"key", b"2")));
+            assert!(matches!(failed, Err(Error::OutcomeUnknown)), "{failed:?}");
+        }
+    }
     Ok(())
 }
 
