@@ -88,6 +88,36 @@ fn long_values_go_over_the_stream() -> Result<(), Error> {
     Ok(())
 }
 
+/// Long values of a batch wait for a server that stands still once, and not once for each; those of another
+/// server are stored. What was not sent is told as such.
+#[test]
+fn long_values_of_a_batch_wait_for_one_deadline() -> Result<(), Error> {
+    let servers = [Server::start("-t 1"), Server::start("-t 1")];
+    let named = servers.iter().fold(Client::builder(), |list, server| list.server(&server.native));
+    let mut client = named.options(Options { deadline_ns: 2_000_000_000, ..Options::default() }).connect()?;
+    let keys: Vec<_> = (0..40).map(|number| format!("key{number}").into_bytes()).collect();
+    let value = vec![b'v'; 100_000];
+    let sets: Vec<_> = keys.iter().map(|key| Operation::set(key, &value)).collect();
+    assert!(client.batch(&sets).iter().all(Result::is_ok));
+    let driver = client.link().unwrap().driver();
+    let owners: Vec<_> = keys.iter().map(|key| driver.server_of(key)).collect();
+    servers[0].stop();
+    let answers = client.batch(&sets);
+    servers[0].resume();
+    let mut lost = Vec::new();
+    for (answer, owner) in answers.into_iter().zip(owners) {
+        match owner {
+            0 => lost.push(answer.unwrap_err()),
+            _ => assert_eq!(answer?.outcome, Outcome::Ok),
+        }
+    }
+    assert!(lost.len() > 5 && matches!(lost[0], Error::TimedOut { .. }), "{lost:?}");
+    let name = &servers[0].native;
+    let unsent = |error: &Error| matches!(error, Error::Unreachable { server } if server == name);
+    assert!(lost[1..].iter().all(unsent), "{lost:?}");
+    Ok(())
+}
+
 #[test]
 fn many_at_once() -> Result<(), Error> {
     let server = Server::start("-t 2");

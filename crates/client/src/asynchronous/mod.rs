@@ -4,7 +4,7 @@ mod fabric;
 mod local;
 mod task;
 
-use crate::client::{Answer, Builder, CasOutcome, Streams, Value, Way};
+use crate::client::{Answer, Builder, CasOutcome, ServerStream, Value, Way};
 use crate::error::Error;
 use crate::operation::{Operation, Outcome};
 use local::LocalHandle;
@@ -12,6 +12,7 @@ use micanite_memory::ForkMark;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Instant;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,7 +35,7 @@ enum AsyncWay {
     Task {
         calls: mpsc::Sender<Call>,
         /// `None` over a fabric.
-        streams: Option<Arc<Mutex<Streams>>>,
+        streams: Option<Arc<[Mutex<ServerStream>]>>,
     },
     Local(LocalHandle),
 }
@@ -109,7 +110,7 @@ impl Builder {
             });
         }
         tokio::spawn(task::Task::new(link, sockets, waiting).run());
-        let streams = Some(Arc::new(Mutex::new(streams)));
+        let streams = Some(streams.into_iter().map(Mutex::new).collect());
         Ok(AsyncClient { way: AsyncWay::Task { calls, streams }, process })
     }
 }
@@ -144,9 +145,10 @@ impl AsyncClient {
             Done::Stream(server, address) => {
                 let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
+                let began = Instant::now();
                 let call = move || {
-                    let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
-                    streams.call(server, address, &operation.borrow())
+                    let mut streams = streams[server].lock().unwrap_or_else(PoisonError::into_inner);
+                    streams.call(began, address, &operation.borrow())
                 };
                 let called = tokio::task::spawn_blocking(call).await;
                 called.map_err(io::Error::other)?

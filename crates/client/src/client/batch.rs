@@ -1,11 +1,12 @@
 //! Concurrent operations, until all have ended.
 
-use super::{Answer, Client, Streams, Value, Way, exchange};
+use super::{Answer, Client, ServerStream, Value, Way, exchange};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
 use crate::local::LocalLink;
 use crate::operation::{Completion, Operation, Outcome};
+use std::time::Instant;
 
 impl Client {
     /// Executes one operation.
@@ -56,8 +57,9 @@ impl Client {
         match &mut self.way {
             Way::Datagrams(datagrams) => {
                 let (link, streams) = &mut **datagrams;
+                let began = Instant::now();
                 for number in large {
-                    answers[number] = Some(link.over_stream(streams, &operations[number]));
+                    answers[number] = Some(link.over_stream(streams, began, &operations[number]));
                 }
             }
             Way::Local(link) => repeat_reads(link, operations, &mut answers),
@@ -127,10 +129,19 @@ impl Link {
         }
     }
 
-    fn over_stream(&self, streams: &mut Streams, operation: &Operation<'_>) -> Result<Answer, Error> {
+    fn over_stream(
+        &self,
+        streams: &mut [ServerStream],
+        began: Instant,
+        operation: &Operation<'_>,
+    ) -> Result<Answer, Error> {
         let server = self.driver().server_now(operation.key);
         let address = self.stream_address(server)?;
-        streams.call(server, address, operation)
+        let answer = streams[server].call(began, address, operation);
+        answer.map_err(|error| match error {
+            Error::Unreachable { .. } => Error::Unreachable { server: self.name(server).to_owned() },
+            other => other,
+        })
     }
 }
 

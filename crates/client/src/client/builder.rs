@@ -1,6 +1,6 @@
 //! Servers and settings of a client.
 
-use super::{Client, Streams, TOKEN_FIRST, Way};
+use super::{Client, ServerStream, TOKEN_FIRST, Way};
 use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
 use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
@@ -118,7 +118,7 @@ impl Builder {
                 Link::connect_on(&servers, self.options.clone(), queue)?
             }
         };
-        let streams = Streams::new(servers.len(), deadline);
+        let streams = servers.iter().map(|_| ServerStream::new(deadline)).collect();
         Ok(Way::Datagrams(Box::new((link, streams))))
     }
 

@@ -16,7 +16,7 @@ use micanite_memory::ForkMark;
 pub(crate) use batch::answer;
 pub use builder::Builder;
 pub use shared::SharedClient;
-pub(crate) use stream::{Streams, is_text_key};
+pub(crate) use stream::{ServerStream, is_text_key};
 
 /// A value with its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +88,7 @@ const TOKEN_FIRST: u64 = 1 << 63;
 /// Way to the servers.
 #[derive(Debug)]
 pub(crate) enum Way {
-    Datagrams(Box<(Link, Streams)>),
+    Datagrams(Box<(Link, Vec<ServerStream>)>),
     Fabric(Box<FabricLink>),
     Local(Box<LocalLink>),
 }

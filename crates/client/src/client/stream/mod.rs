@@ -23,49 +23,82 @@ struct Stream {
     is_over: bool,
 }
 
-/// Connections of a client, one for each server that needed one.
+/// The connection of a client to one server, if it needed one.
 #[derive(Debug)]
-pub(crate) struct Streams {
-    streams: Vec<Option<Stream>>,
+pub(crate) struct ServerStream {
+    stream: Option<Stream>,
     deadline: Duration,
+    /// End of the last call that the server did not answer, and its error.
+    silent: Option<(Instant, Error)>,
 }
 
-impl Streams {
-    pub(crate) fn new(servers: usize, deadline: Duration) -> Self {
-        Self { streams: (0..servers).map(|_| None).collect(), deadline }
+impl ServerStream {
+    pub(crate) fn new(deadline: Duration) -> Self {
+        Self { stream: None, deadline, silent: None }
     }
 
-    /// Executes an operation at a server, whose TCP port is at `address`. A read whose connection was lost is
-    /// repeated once.
+    /// Executes an operation at the server, whose TCP port is at `address`. A read whose connection was lost
+    /// is repeated once.
+    ///
+    /// `began` is the time since when it waits for its turn. If the server has not answered another call
+    /// since, it is not asked again: many calls wait for one deadline, and not for one each.
     pub(crate) fn call(
         &mut self,
-        server: usize,
+        began: Instant,
         address: SocketAddr,
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         if !is_text_key(operation.key) {
             return Err(Error::KeyNotText);
         }
+        if let Some((_, error)) = self.silent.as_ref().filter(|(at, _)| *at >= began) {
+            return Err(match error {
+                // It was not sent.
+                Error::TimedOut { server } if !operation.only_reads() => {
+                    Error::Unreachable { server: server.clone() }
+                }
+                error => error.clone(),
+            });
+        }
         let end = Instant::now() + self.deadline;
-        let place = &mut self.streams[server];
-        let mut answer = Err(Error::Refused);
-        for attempt in 0..2 {
-            let mut stream = match place.take() {
-                Some(stream) if stream.server == address && stream.is_idle() => stream,
-                _ => Stream::connect(address, end)?,
-            };
-            stream.reader.get_mut().end_at(end);
-            answer = stream.call(operation);
-            let is_lost = matches!(
-                answer,
-                Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown | Error::TimedOut { .. })
-            );
-            if !is_lost && !stream.is_over {
-                *place = Some(stream); // otherwise its remaining input has no request
+        let mut answer = self.attempt(address, operation, end);
+        let is_lost = matches!(answer, Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown));
+        if is_lost && self.silent.is_none() && operation.may_repeat() && Instant::now() < end {
+            let first = std::mem::replace(&mut answer, self.attempt(address, operation, end));
+            if let (Err(Error::OutcomeUnknown), Err(Error::Stream { .. } | Error::Io(_))) = (&first, &answer)
+            {
+                // The second attempt had no effect, and the first one may have had.
+                answer = first;
             }
-            if !is_lost || attempt > 0 || !operation.may_repeat() || Instant::now() >= end {
-                break;
-            }
+        }
+        answer
+    }
+
+    fn attempt(
+        &mut self,
+        address: SocketAddr,
+        operation: &Operation<'_>,
+        end: Instant,
+    ) -> Result<Answer, Error> {
+        self.silent = None;
+        let mut stream = match self.stream.take() {
+            Some(stream) if stream.server == address && stream.is_idle() => stream,
+            _ => match Stream::connect(address, end) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    self.silent = Some((Instant::now(), error.clone()));
+                    return Err(error);
+                }
+            },
+        };
+        stream.reader.get_mut().end_at(end);
+        let answer = stream.call(operation);
+        match &answer {
+            Err(error @ Error::TimedOut { .. }) => self.silent = Some((Instant::now(), error.clone())),
+            Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown) => {}
+            // Otherwise its remaining input has no request.
+            _ if !stream.is_over => self.stream = Some(stream),
+            _ => {}
         }
         answer
     }
@@ -74,6 +107,16 @@ impl Streams {
 /// Returns whether the text protocol can carry a key.
 pub(crate) fn is_text_key(key: &[u8]) -> bool {
     !key.is_empty() && !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
+}
+
+/// Returns whether a reply says that the server has not executed the request.
+fn is_refusal(line: &str) -> bool {
+    matches!(line.split(' ').next(), Some("ERROR" | "CLIENT_ERROR" | "SERVER_ERROR"))
+}
+
+/// Returns the error of a request that was sent as a whole, by the error of its reply.
+fn unknown(error: Error) -> Error {
+    if matches!(error, Error::TimedOut { .. }) { error } else { Error::OutcomeUnknown }
 }
 
 impl Stream {
@@ -139,8 +182,7 @@ impl Stream {
         let line = match (self.line(), written) {
             (Ok(line), _) => line,
             (Err(_), Err(error)) => return Err(error),
-            (Err(error @ Error::TimedOut { .. }), Ok(())) => return Err(error),
-            (Err(_), Ok(())) => return Err(Error::OutcomeUnknown),
+            (Err(error), Ok(())) => return Err(unknown(error)),
         };
         let outcome = match line.as_str() {
             "STORED" => Outcome::Ok,
@@ -149,14 +191,24 @@ impl Stream {
             "NOT_FOUND" => Outcome::NotFound,
             _ if line.contains("too large") => return Err(Error::TooLarge { limit_bytes: None }),
             _ if line.contains("out of memory") => return Err(Error::OutOfSpace),
-            _ => return Err(self.failed(line)),
+            _ if is_refusal(&line) => return Err(self.failed(line)),
+            _ => return Err(Error::OutcomeUnknown),
         };
         Ok(Answer { outcome, number: 0, value: Value::default(), resent: false })
     }
 
     fn fetch(&mut self, head: &[u8], operation: &Operation<'_>) -> Result<Answer, Error> {
         self.write(&[head])?;
-        let line = self.line()?;
+        let line = self.line();
+        let is_refused = line.as_ref().is_ok_and(|line| is_refusal(line));
+        let fetched = line.and_then(|line| self.value(line, operation));
+        // A touch may have happened.
+        let is_known = is_refused || operation.only_reads();
+        fetched.map_err(|error| if is_known { error } else { unknown(error) })
+    }
+
+    /// Reads the rest of a reply that begins with this line.
+    fn value(&mut self, line: String, operation: &Operation<'_>) -> Result<Answer, Error> {
         if line == "END" {
             return Ok(Answer {
                 outcome: Outcome::NotFound,
@@ -224,100 +276,4 @@ impl Stream {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sys::socket::setsockopt;
-    use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
-    use std::net::TcpListener;
-    use std::thread;
-
-    /// A server whose connections read one line or one store each, and reply. Without a reply they close.
-    fn server(replies: &'static [&'static str]) -> (SocketAddr, thread::JoinHandle<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let serves = move || {
-            for reply in replies {
-                let mut reader = BufReader::new(listener.accept().unwrap().0);
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if line.starts_with("set") {
-                    reader.read_line(&mut line).unwrap();
-                }
-                reader.get_mut().write_all(reply.as_bytes()).unwrap();
-            }
-        };
-        (address, thread::spawn(serves))
-    }
-
-    /// The server refuses the length and reads no further: the rest of the request is no request.
-    #[test]
-    fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut streams = Streams::new(1, Duration::from_millis(200));
-        let stream = Stream::connect(address, Instant::now()).unwrap();
-        setsockopt(stream.reader.get_ref().get_ref(), SndBuf, &(64 << 10)).unwrap();
-        streams.streams[0] = Some(stream);
-        let mut far = listener.accept().unwrap().0;
-        let refuses = move || {
-            far.read_exact(&mut [0; 4]).unwrap();
-            far.write_all(b"SERVER_ERROR object too large for cache\r\n").unwrap();
-            far
-        };
-        let served = thread::spawn(refuses);
-        let answer = streams.call(0, address, &Operation::set(b"key", &vec![b'v'; 8 << 20]));
-        assert!(matches!(answer, Err(Error::TooLarge { .. })), "{answer:?}");
-        assert!(streams.streams[0].is_none());
-        drop(served.join().unwrap());
-    }
-
-    fn streams() -> Streams {
-        Streams::new(1, Duration::from_secs(20))
-    }
-
-    /// The server may have executed what it has got.
-    #[test]
-    fn the_outcome_of_a_store_without_a_reply_in_time_is_unknown() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut streams = Streams::new(1, Duration::from_millis(50));
-        let address = listener.local_addr().unwrap();
-        let answer = streams.call(0, address, &Operation::set(b"key", b"value"));
-        assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
-        assert!(streams.streams[0].is_none());
-    }
-
-    /// As after a restart of the server: the connection that it had closed is not written to.
-    #[test]
-    fn a_closed_connection_is_replaced_before_a_store() {
-        let (address, served) = server(&["STORED\r\n", "STORED\r\n", "STORED\r\n"]);
-        let mut streams = streams();
-        for _ in 0..3 {
-            let answer = streams.call(0, address, &Operation::set(b"key", b"value")).unwrap();
-            assert_eq!(answer.outcome, Outcome::Ok);
-            // The kernel tells of the end in its own time.
-            while streams.streams[0].as_ref().is_some_and(Stream::is_idle) {
-                thread::yield_now();
-            }
-        }
-        served.join().unwrap();
-    }
-
-    #[test]
-    fn a_read_whose_connection_was_lost_is_repeated_once_and_a_store_is_not() {
-        let reads = [Operation::get(b"key"), Operation::gets(b"key"), Operation::get_and_touch(b"key", 5)];
-        for read in reads {
-            let (address, served) = server(&["", "VALUE key 7 1 9\r\nx\r\nEND\r\n"]);
-            let answer = streams().call(0, address, &read).unwrap();
-            assert_eq!((answer.value.bytes, answer.value.flags), (b"x".to_vec(), 7));
-            served.join().unwrap();
-            let (address, served) = server(&["", ""]);
-            assert!(matches!(streams().call(0, address, &read), Err(Error::Stream { .. })));
-            served.join().unwrap();
-        }
-        let (address, served) = server(&[""]);
-        let lost = streams().call(0, address, &Operation::set(b"key", b"value"));
-        assert!(matches!(lost, Err(Error::OutcomeUnknown)), "{lost:?}");
-        served.join().unwrap();
-    }
-}
+mod tests;
