@@ -122,6 +122,47 @@ async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
     Ok(())
 }
 
+/// Calls that wait for room at a server that stands still keep no call to another one waiting, and end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stands_still_does_not_block_the_others() -> Result<(), Error> {
+    let servers = [Server::start("-t 1"), Server::start("-t 1")];
+    // Without the reply of the other server, this long.
+    let options = Options { deadline_ns: 5_000_000_000, ..Options::default() };
+    let list = servers.iter().fold(Builder::default(), |list, server| list.server(&server.native));
+    let builder = list.options(options);
+    let client = builder.clone().connect_async().await?;
+    let blocking = tokio::task::spawn_blocking(|| builder.connect()).await.unwrap()?;
+    let driver = blocking.link().unwrap().driver();
+    let key = |of: usize| (0_u64..).map(u64::to_le_bytes).find(|key| driver.server_of(key) == of).unwrap();
+    let (still, lives) = (key(0), key(1));
+    client.set(&still, b"0", 0, 0).await?;
+    client.set(&lives, b"value", 0, 0).await?;
+    servers[0].stop();
+    // More than a server remembers, and than calls wait for one.
+    let (ends, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..3000 {
+        let (client, ends) = (client.clone(), ends.clone());
+        tokio::spawn(async move { ends.send(client.increment(&still, 1).await) });
+    }
+    drop(ends);
+    // Until all of them have begun.
+    tokio::task::yield_now().await;
+    for _ in 0..1000 {
+        assert_eq!(client.get(&lives).await?.unwrap_or_default().bytes, b"value");
+    }
+    let is_early = ended.try_recv();
+    assert!(matches!(is_early, Err(tokio::sync::mpsc::error::TryRecvError::Empty)), "{is_early:?}");
+    let mut lost = 0;
+    while let Some(answer) = ended.recv().await {
+        let is_lost = matches!(answer, Err(Error::TimedOut { .. } | Error::Unreachable { .. }));
+        assert!(is_lost, "{answer:?}");
+        lost += 1;
+    }
+    assert_eq!(lost, 3000);
+    servers[0].resume();
+    Ok(())
+}
+
 /// Returns the descriptors of this process's UDP sockets.
 fn udp_descriptors() -> Vec<i32> {
     let table = std::fs::read_to_string("/proc/self/net/udp").unwrap();

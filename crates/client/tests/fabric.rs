@@ -10,6 +10,9 @@ mod counting;
 mod forks;
 #[path = "../../fabric/tests/ports/mod.rs"]
 mod ports;
+#[cfg(feature = "async")]
+#[path = "fabric/tasks.rs"]
+mod tasks;
 
 use std::time::{Duration, Instant};
 
@@ -348,38 +351,6 @@ fn a_list_of_servers_shares_the_keys() -> Result<(), Error> {
         assert!(here > 10 && there > 10 && here + there == 100, "{here} {there}");
         Ok(())
     })
-}
-
-/// Proves that tasks of tokio share one client over a fabric.
-#[cfg(feature = "async")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_share_a_client() -> Result<(), Error> {
-    let server = Fabric::start("tcp;ofi_rxm", "");
-    let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
-    let client = Builder::default().server(&server.url).options(options).connect_async().await?;
-    client.set(b"sum", b"0", 0, 0).await?;
-    let task = |number: u64| {
-        let client = client.clone();
-        tokio::spawn(async move {
-            for round in 0..20 {
-                let key = format!("key {number} {round}");
-                client.set(key.as_bytes(), key.as_bytes(), 3, 0).await?;
-                for _ in 0..3 {
-                    let found = client.get(key.as_bytes()).await?.unwrap_or_default();
-                    assert_eq!((found.bytes, found.flags), (key.clone().into_bytes(), 3));
-                }
-                assert!(client.increment(b"sum", 1).await?.is_some());
-                assert!(client.delete(key.as_bytes()).await?);
-            }
-            Ok::<_, Error>(())
-        })
-    };
-    let tasks: Vec<_> = (0..32).map(task).collect();
-    for task in tasks {
-        task.await.unwrap()?;
-    }
-    assert_eq!(client.get(b"sum").await?.unwrap_or_default().bytes, b"640");
-    Ok(())
 }
 
 /// Proves that a server that is not there, and a provider that is not, are errors that say so.

@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
-
-use super::{Call, Done};
+use super::Done;
+use super::calls::{Call, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::fabric::FabricLink;
@@ -21,41 +20,40 @@ const IDLE_TICK: Duration = Duration::from_millis(20);
 
 /// Owner of the link.
 pub(super) struct Task {
-    link: FabricLink,
-    waiting: mpsc::Receiver<Call>,
-    in_flight: HashMap<u64, Call>,
-    next: u64,
-    /// Call that had no room.
-    held: Option<Call>,
+    flights: Flights,
+    waiting: Waiting,
     /// Time of the last progress.
     active_at: Instant,
 }
 
+/// The link, and calls in flight.
+struct Flights {
+    link: FabricLink,
+    calls: HashMap<u64, Call>,
+    next: u64,
+}
+
 impl Task {
-    pub(super) fn new(link: FabricLink, waiting: mpsc::Receiver<Call>) -> Self {
-        Self { link, waiting, in_flight: HashMap::new(), next: 0, held: None, active_at: Instant::now() }
+    pub(super) fn new(link: FabricLink, waiting: Waiting) -> Self {
+        let flights = Flights { link, calls: HashMap::new(), next: 0 };
+        Self { flights, waiting, active_at: Instant::now() }
     }
 
     pub(super) async fn run(mut self) {
         loop {
-            while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
-                self.submit(call);
-                if self.held.is_some() {
-                    break;
-                }
-            }
-            let Ok(any) = self.poll() else {
+            self.waiting.pass_all(&mut |call| self.flights.submit(call));
+            let Ok(any) = self.flights.poll() else {
                 return;
             };
             if any {
                 self.active_at = Instant::now();
             }
-            if self.in_flight.is_empty() && self.held.is_none() {
-                let next = tokio::time::timeout(IDLE_TICK, self.waiting.recv()).await;
+            if self.flights.calls.is_empty() && self.waiting.is_empty() {
+                let next = tokio::time::timeout(IDLE_TICK, self.waiting.next()).await;
                 match next {
                     Ok(Some(call)) => {
                         self.active_at = Instant::now();
-                        self.submit(call);
+                        self.waiting.pass(call, &mut |call| self.flights.submit(call));
                     }
                     Ok(None) => return,
                     // A poll keeps the session alive.
@@ -68,40 +66,44 @@ impl Task {
             }
         }
     }
+}
 
+impl Flights {
     /// Passes results to their callers; returns whether there were any.
     fn poll(&mut self) -> std::io::Result<bool> {
         let mut failed = Vec::new();
-        let in_flight = &mut self.in_flight;
+        let calls = &mut self.calls;
         let ended = self.link.poll(self.link.now_ns(), |ended| {
-            let Some(call) = in_flight.remove(&ended.token) else {
+            let Some(call) = calls.remove(&ended.token) else {
                 return;
             };
             match answer(&ended) {
                 Err(error) => failed.push((call, error)),
-                // The caller may be gone.
-                good => drop(call.done.send(Done::Answer(good))),
+                good => call.end(Done::Answer(good)),
             }
         })?;
         for (call, error) in failed {
             let error = self.link.named(&call.operation.key, error);
-            let _ = call.done.send(Done::Answer(Err(error)));
+            call.fail(error);
         }
         Ok(ended > 0)
     }
 
-    fn submit(&mut self, call: Call) {
+    /// Submits a call, or ends it. Returns it if there is no room.
+    fn submit(&mut self, mut call: Call) -> Option<Call> {
         let now_ns = self.link.now_ns();
         match self.link.submit(now_ns, &call.operation.borrow(), self.next) {
             Ok(()) => {
-                self.in_flight.insert(self.next, call);
+                call.was_submitted();
+                self.calls.insert(self.next, call);
                 self.next += 1;
             }
-            Err(SubmitError::Full) => self.held = Some(call),
+            Err(SubmitError::Full) => return Some(call),
             Err(error) => {
                 let error = self.link.refused(&call.operation.key, error);
-                let _ = call.done.send(Done::Answer(Err(error)));
+                call.fail(error);
             }
         }
+        None
     }
 }

@@ -1,5 +1,6 @@
 //! A client for tokio. A task owns the link, and handles send it operations.
 
+mod calls;
 mod fabric;
 mod local;
 mod task;
@@ -7,6 +8,7 @@ mod task;
 use crate::client::{Answer, Builder, CasOutcome, ServerStream, Value, Way};
 use crate::error::Error;
 use crate::operation::{Operation, Outcome};
+use calls::CallSender;
 use local::LocalHandle;
 use micanite_memory::ForkMark;
 use std::io;
@@ -14,10 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
 use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, oneshot};
-
-/// Capacity of the task's queue. Further callers wait.
-const WAITING_MAX: usize = 1024;
+use tokio::sync::oneshot;
 
 /// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
 /// the client, its batches and its pace. The task ends with the last handle.
@@ -33,7 +32,7 @@ pub struct AsyncClient {
 #[derive(Clone, Debug)]
 enum AsyncWay {
     Task {
-        calls: mpsc::Sender<Call>,
+        calls: CallSender,
         /// `None` over a fabric.
         streams: Option<Arc<[Mutex<ServerStream>]>>,
     },
@@ -45,11 +44,6 @@ enum Done {
     Answer(Result<Answer, Error>),
     /// The operation has to use this server's stream.
     Stream(usize, Result<std::net::SocketAddr, Error>),
-}
-
-struct Call {
-    operation: Owned,
-    done: oneshot::Sender<Done>,
 }
 
 /// An operation that owns its bytes.
@@ -85,11 +79,12 @@ impl Builder {
     pub async fn connect_async(self) -> Result<AsyncClient, Error> {
         let connected = tokio::task::spawn_blocking(move || self.connect()).await;
         let client = connected.map_err(io::Error::other)??;
-        let (calls, waiting) = mpsc::channel(WAITING_MAX);
         let process = Arc::new(ForkMark::new()?);
         let (link, streams) = match client.into_way() {
             Way::Datagrams(datagrams) => *datagrams,
             Way::Fabric(link) => {
+                let (names, continuum, deadline_ns) = link.names();
+                let (calls, waiting) = calls::channel(names, continuum.clone(), deadline_ns);
                 tokio::spawn(fabric::Task::new(*link, waiting).run());
                 return Ok(AsyncClient { way: AsyncWay::Task { calls, streams: None }, process });
             }
@@ -109,6 +104,10 @@ impl Builder {
                 ),
             });
         }
+        let driver = link.driver();
+        let names = (0..driver.servers()).map(|server| link.name(server).to_owned());
+        let (continuum, deadline_ns) = (driver.continuum().clone(), driver.options().deadline_ns);
+        let (calls, waiting) = calls::channel(names, continuum, deadline_ns);
         tokio::spawn(task::Task::new(link, sockets, waiting).run());
         let streams = Some(streams.into_iter().map(Mutex::new).collect());
         Ok(AsyncClient { way: AsyncWay::Task { calls, streams }, process })
@@ -136,10 +135,11 @@ impl AsyncClient {
         };
         let operation = Owned::of(operation);
         let (done, answered) = oneshot::channel();
-        let call = Call { operation: operation.clone(), done };
-        let ended = || Error::from(io::Error::other("the client's task has ended"));
-        calls.send(call).await.map_err(|_| ended())?;
-        let unanswered = |_| if operation.rest.only_reads() { ended() } else { Error::OutcomeUnknown };
+        calls.send(operation.clone(), done).await?;
+        let unanswered = |_| match operation.rest.only_reads() {
+            true => Error::from(io::Error::other("the client's task has ended")),
+            false => Error::OutcomeUnknown,
+        };
         match answered.await.map_err(unanswered)? {
             Done::Answer(answer) => answer,
             Done::Stream(server, address) => {

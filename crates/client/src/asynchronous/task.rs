@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
 
-use super::{Call, Done};
+use super::Done;
+use super::calls::{Call, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -20,51 +20,42 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Owner of the link.
 pub(super) struct Task {
-    link: Link,
+    flights: Flights,
     sockets: Vec<UdpSocket>,
-    waiting: mpsc::Receiver<Call>,
-    in_flight: HashMap<u64, Call>,
+    waiting: Waiting,
+}
+
+/// The link, and calls in flight.
+struct Flights {
+    link: Link,
+    calls: HashMap<u64, Call>,
     next: u64,
-    /// Call that had no room.
-    held: Option<Call>,
 }
 
 impl Task {
-    pub(super) fn new(link: Link, sockets: Vec<UdpSocket>, waiting: mpsc::Receiver<Call>) -> Self {
-        Self { link, sockets, waiting, in_flight: HashMap::new(), next: 0, held: None }
+    pub(super) fn new(link: Link, sockets: Vec<UdpSocket>, waiting: Waiting) -> Self {
+        Self { flights: Flights { link, calls: HashMap::new(), next: 0 }, sockets, waiting }
     }
 
     pub(super) async fn run(mut self) {
         loop {
             if let Err(error) = self.turn() {
-                self.give_up(error);
+                self.flights.give_up(error);
                 tokio::time::sleep(PAUSE).await;
             }
-            let due = self.link.driver().next_time();
-            let wait_ns = due.map_or(u64::MAX, |due| due.saturating_sub(self.link.now_ns()));
-            let is_full = self.held.is_some();
-            tokio::select! {
-                call = self.waiting.recv(), if !is_full => match call {
-                    Some(call) => self.submit(call),
-                    None if self.in_flight.is_empty() => return,
-                    None => readable(&self.sockets, wait_ns).await,
-                },
-                () = readable(&self.sockets, wait_ns) => {}
+            let due = self.flights.link.driver().next_time();
+            let wait_ns = due.map_or(u64::MAX, |due| due.saturating_sub(self.flights.link.now_ns()));
+            let held_ns = self.waiting.due_in().map_or(u64::MAX, |due| due.as_nanos() as u64);
+            let wait_ns = wait_ns.min(held_ns);
+            let next = tokio::select! {
+                call = self.waiting.next() => call,
+                () = readable(&self.sockets, wait_ns) => continue,
+            };
+            match next {
+                Some(call) => self.waiting.pass(call, &mut |call| self.flights.submit(call)),
+                None if self.flights.calls.is_empty() && self.waiting.is_empty() => return,
+                None => readable(&self.sockets, wait_ns).await,
             }
-        }
-    }
-
-    /// Ends the calls in flight. The error may go by, such as that of memory.
-    fn give_up(&mut self, error: io::Error) {
-        let mut unknown = Vec::new();
-        let in_flight = &mut self.in_flight;
-        self.link.give_up(|token| unknown.extend(in_flight.remove(&token)));
-        let error = Error::from(error);
-        let unsent = in_flight.drain().map(|(_, call)| (call, true));
-        for (call, is_unsent) in unknown.into_iter().map(|call| (call, false)).chain(unsent) {
-            let is_known = is_unsent || call.operation.rest.only_reads();
-            let error = if is_known { error.clone() } else { Error::OutcomeUnknown };
-            let _ = call.done.send(Done::Answer(Err(error)));
         }
     }
 
@@ -72,19 +63,29 @@ impl Task {
     /// Once all answers have arrived, nothing else would wake the task.
     fn turn(&mut self) -> io::Result<()> {
         loop {
-            while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
-                self.submit(call);
-                if self.held.is_some() {
-                    break;
-                }
-            }
-            self.link.flush();
-            match self.receive() {
+            self.waiting.pass_all(&mut |call| self.flights.submit(call));
+            self.flights.link.flush();
+            match self.flights.receive() {
                 // Deadlines make room, too.
-                Ok(any) if self.held.is_some() && (any || self.in_flight.is_empty()) => {}
+                Ok(any) if !self.waiting.is_empty() && (any || self.flights.calls.is_empty()) => {}
                 received => return received.map(drop),
             }
         }
+    }
+}
+
+impl Flights {
+    /// Ends the calls in flight. The error may go by, such as that of memory.
+    fn give_up(&mut self, error: io::Error) {
+        let mut unknown = Vec::new();
+        let calls = &mut self.calls;
+        self.link.give_up(|token| unknown.extend(calls.remove(&token)));
+        let error = Error::from(error);
+        for call in unknown {
+            let is_known = call.operation.rest.only_reads();
+            call.fail(if is_known { error.clone() } else { Error::OutcomeUnknown });
+        }
+        calls.drain().for_each(|(_, call)| call.fail(error.clone()));
     }
 
     /// Receives available datagrams; returns whether there were any.
@@ -94,21 +95,20 @@ impl Task {
             let now_ns = self.link.now_ns();
             let mut for_streams = Vec::new();
             let mut failed = Vec::new();
-            let in_flight = &mut self.in_flight;
+            let calls = &mut self.calls;
             let received = self.link.poll(now_ns, |ended| {
-                let Some(call) = in_flight.remove(&ended.token) else {
+                let Some(call) = calls.remove(&ended.token) else {
                     return;
                 };
                 match answer(&ended) {
                     _ if ended.outcome == Outcome::UseStream => for_streams.push(call),
                     Err(error) => failed.push((call, error)),
-                    // The caller may be gone.
-                    good => drop(call.done.send(Done::Answer(good))),
+                    good => call.end(Done::Answer(good)),
                 }
             });
             for (call, error) in failed {
                 let error = self.link.named(&call.operation.key, error);
-                let _ = call.done.send(Done::Answer(Err(error)));
+                call.fail(error);
             }
             for call in for_streams {
                 self.to_stream(call);
@@ -120,36 +120,36 @@ impl Task {
         }
     }
 
-    fn submit(&mut self, call: Call) {
+    /// Submits a call, or ends it. Returns it if there is no room.
+    fn submit(&mut self, mut call: Call) -> Option<Call> {
         let now_ns = self.link.now_ns();
         let operation = call.operation.borrow();
-        let is_alone = self.in_flight.is_empty();
+        let is_alone = self.calls.is_empty();
         let error = match self.link.submit(now_ns, &operation, self.next) {
             Ok(()) => {
-                self.in_flight.insert(self.next, call);
+                call.was_submitted();
+                self.calls.insert(self.next, call);
                 self.next += 1;
-                return;
+                return None;
             }
-            Err(SubmitError::Full) if !is_alone => {
-                self.held = Some(call);
-                return;
-            }
+            Err(SubmitError::Full) if !is_alone => return Some(call),
             Err(SubmitError::TooLong) if operation.opcode != Opcode::Noop => {
                 self.to_stream(call);
-                return;
+                return None;
             }
             Err(SubmitError::ServerDown { server }) => self.link.down(server),
             Err(SubmitError::BadKey) => Error::BadKey,
             Err(SubmitError::ExpiryTooFar) => Error::ExpiryTooFar,
             Err(_) => Error::Refused,
         };
-        let _ = call.done.send(Done::Answer(Err(error)));
+        call.fail(error);
+        None
     }
 
     fn to_stream(&self, call: Call) {
         let server = self.link.driver().server_now(&call.operation.key);
         let address = self.link.stream_address(server);
-        let _ = call.done.send(Done::Stream(server, address));
+        call.end(Done::Stream(server, address));
     }
 }
 

@@ -184,6 +184,12 @@ impl Driver {
         self.servers[server].map.as_ref().map(|map| &map.facts)
     }
 
+    /// Returns the places of the servers among the keys.
+    #[cfg(feature = "async")]
+    pub(crate) fn continuum(&self) -> &Continuum {
+        &self.continuum
+    }
+
     /// Returns the server of a key.
     pub fn server_of(&self, key: &[u8]) -> usize {
         self.continuum.find(key)

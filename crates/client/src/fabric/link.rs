@@ -10,6 +10,8 @@ use super::transport::Transport;
 use super::url::FabricUrl;
 use crate::driver::SubmitError;
 use crate::error::Error;
+#[cfg(feature = "async")]
+use crate::ketama::Continuum;
 use crate::operation::{Completion, Operation};
 use crate::random;
 use micanite_memory::ForkMark;
@@ -132,6 +134,14 @@ impl FabricLink {
     /// Returns the number of entries that are known, over all servers.
     pub fn entries(&self) -> usize {
         (0..self.pool.servers()).map(|server| self.pool.connection(server).entries()).sum()
+    }
+
+    /// Returns the way of calls to the servers, for handles and for their task.
+    #[cfg(feature = "async")]
+    pub(crate) fn names(&self) -> (impl Iterator<Item = String>, &Continuum, u64) {
+        let (continuum, deadline_ns) = self.pool.continuum();
+        let names = (0..self.pool.servers()).map(|server| self.pool.connection(server).name());
+        (names, continuum, deadline_ns)
     }
 
     /// Returns the error of a refused operation.

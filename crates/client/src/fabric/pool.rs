@@ -96,6 +96,12 @@ impl<T: Transport> Pool<T> {
         &self.connections[server]
     }
 
+    /// Returns the places of the servers among the keys, and the deadline of an operation.
+    #[cfg(feature = "async")]
+    pub(super) fn continuum(&self) -> (&Continuum, u64) {
+        (&self.continuum, self.context.options.deadline_ns)
+    }
+
     /// Returns the server of a key.
     pub(super) fn server_of(&self, key: &[u8]) -> usize {
         if self.connections.len() == 1 { 0 } else { self.continuum.find(key) }
