@@ -138,7 +138,7 @@ pub(super) struct Fetch {
     pub(super) begun_at: u64,
     /// Time of the last attempt, 0 before the first.
     pub(super) sent_at: u64,
-    pub(super) attempts: u8,
+    pub(super) attempts: u32,
     pub(super) sequence: u32,
     pub(super) nonce: u64,
     /// Address of the last request.

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 
 /// Attempts after which a server that never replied counts as dead, if the deadline of an operation has
 /// passed too, or another server replies.
-const ATTEMPTS_UNTIL_DEAD: u8 = 6;
+const ATTEMPTS_UNTIL_DEAD: u32 = 6;
 
 impl Driver {
     /// Schedules a fetch of a server's directory, not before `at` nor before the minimum interval
@@ -107,7 +107,10 @@ impl Driver {
         }
         let wait_ns = match server.health {
             Health::Dead => self.options.dead_for_ns,
-            _ => Rtt::default().resend_after_ns(fetch.attempts, &self.options),
+            _ => {
+                let failures = u8::try_from(fetch.attempts).unwrap_or(u8::MAX);
+                Rtt::default().resend_after_ns(failures, &self.options)
+            }
         };
         fetch.sequence = sequence;
         fetch.nonce = nonce;
@@ -254,7 +257,7 @@ impl Server {
     /// other ports for this one.
     fn port_to_ask(&self) -> SocketAddr {
         let attempts = self.fetch.as_ref().map_or(0, |fetch| fetch.attempts);
-        let core = usize::from(attempts / 2) % self.lanes.len().max(1);
+        let core = (attempts / 2) as usize % self.lanes.len().max(1);
         match (attempts % 2, self.lanes.get(core)) {
             (1, Some(lane)) => lane.fallback,
             _ => self.base,

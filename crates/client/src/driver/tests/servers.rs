@@ -153,6 +153,27 @@ fn requests_to_a_dead_server_end() {
     assert!(last.is_some_and(|last| last.outcome == Outcome::ServerDown), "{last:?}");
 }
 
+/// A server that was dead for hours is asked at each of its ports in turn, as at the beginning.
+#[test]
+fn a_server_that_was_dead_for_long_is_asked_at_all_its_ports() {
+    let mut world =
+        World::connected(options(), vec![Fake::new("10.0.0.1:1000", 4, 4, PartitionAccess::Erew)]);
+    world.fakes[0].is_down = true;
+    assert_eq!(world.call(&Operation::get(b"key")).outcome, Outcome::TimedOut);
+    assert!(world.driver.is_dead(0));
+    world.pass(600 * options().dead_for_ns);
+    for core in 0..4 {
+        let fake = &mut world.fakes[0];
+        (fake.is_down, fake.silent) = (false, (0..4).filter(|other| *other != core).collect());
+        world.pass(40 * options().dead_for_ns);
+        assert!(world.driver.is_alive(0), "{core}");
+        world.fakes[0].is_down = true;
+        world.call(&Operation::get(b"key"));
+        world.pass(600 * options().dead_for_ns);
+        assert!(world.driver.is_dead(0));
+    }
+}
+
 #[test]
 fn another_server_stands_in_if_configured() {
     let on_dead = OnDead::MoveOn;
