@@ -48,7 +48,8 @@ impl Cache {
         Ok(found.map(|value| PyBytes::new(py, &value.bytes)))
     }
 
-    /// Returns a dict of those of the keys that have a value.
+    /// Returns a dict of those of the keys that have a value. One key that is bad, or that its server does
+    /// not answer for, raises an error, and the values of the others are lost.
     fn get_many<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyDict>> {
         let names = keys.iter().map(bytes).collect::<PyResult<Vec<_>>>()?;
         let values = py.detach(|| self.client.multi_get(&names)).map_err(failed)?;
