@@ -217,7 +217,7 @@ fn reads_go_on_after_a_write_that_timed_out() -> Result<(), Error> {
     Ok(())
 }
 
-/// A link whose place is the last one lets its memory go to get a stream.
+/// A link whose place is the last one lets its memory go to get a stream, also where threads share it.
 #[test]
 fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
     let server = Local::start("--local-clients 1");
@@ -228,6 +228,15 @@ fn a_link_with_the_last_place_gets_another_stream() -> Result<(), Error> {
     server.process().resume();
     eventually(|| link.call(&Operation::set(b"key", b"value")));
     assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+    drop(link);
+    let connect = || Builder::default().server(&server.url()).options(options.clone()).connect_shared();
+    let shared = eventually(connect);
+    server.process().stop();
+    assert!(shared.run(|client| client.set(b"key", b"other", 0, 0)).is_err());
+    server.process().resume();
+    eventually(|| shared.run(|client| client.set(b"key", b"other", 0, 0)));
+    let mut value = Vec::new();
+    assert_eq!((shared.get_in_memory(b"key", &mut value), &value[..]), (Some(Some(0)), &b"other"[..]));
     Ok(())
 }
 
