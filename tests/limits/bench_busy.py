@@ -1,9 +1,10 @@
-"""Measures a server whose CPUs others want too: a table, and the same as JSON in `target/bench/busy.json`. After
-`make build deps`: `PYTHONPATH=tests .venv/bin/python tests/limits/bench_busy.py`
+"""Measures a server whose CPUs others want too: one line per case, and the same as JSON in
+`target/bench/busy.json`. After `make build deps`:
+`PYTHONPATH=tests .venv/bin/python tests/limits/bench_busy.py`
 
-A server with two workers and `micanite load` share the CPUs with four busy loops, or the server has a CPU quota
-of half a CPU. Writes: as many as can be done by 5 connections, in each access mode. Delays: 2,000 GETs a
-second in an open loop, by the way of pinning. Cases take turns, three times (QUICK=1: once)."""
+A server with two workers and `micanite load` share the CPUs with four busy loops, or the server has a CPU
+quota of half a CPU. Writes: as many as can be done by 5 connections, in each access mode. Delays: 2,000 GETs
+a second in an open loop, by the way of pinning. Cases take turns, three times (QUICK=1: once)."""
 
 import contextlib
 import json
@@ -65,7 +66,8 @@ def run(options, place, words):
     try:
         with place(server):
             data = ["--dataset", "16/100", "--items", 10_000, "--warmup", "1s", "--duration", f"{SECONDS}s"]
-            running = start_load(f"memcached://127.0.0.1:{server.port}", *data, *words, "--quiet", "--json", "-")
+            address = f"memcached://127.0.0.1:{server.port}"
+            running = start_load(address, *data, *words, "--quiet", "--json", "-")
             out, err = running.communicate(timeout=SECONDS + 120)
         assert running.returncode == 0, err
         report = json.loads(out)

@@ -1,7 +1,9 @@
 """Answers of --admin: monitoring can read them, and the numbers are the server's."""
 
+import contextlib
 import re
 import signal
+import threading
 
 import pytest
 
@@ -229,18 +231,36 @@ def test_it_is_not_ready_while_it_ends(start):
     server = start("-t", 2, "--admin", "-1")
     admin = Admin(server)
     with server.connect() as connection:
-        # Half a request keeps the connection from being idle.
         connection.ask(b"mn\r\n")
-        connection.send(b"set a 0 0 100\r\nhalf")
+        connection.send(b"set a 0 0 1000000\r\nhalf")
         until(lambda: admin.sum("micanite_received_bytes_total") >= 20, "half a request to arrive")
-        server.process.send_signal(signal.SIGUSR1)
-        status, _, body = until(
-            lambda: (reply := admin.get("/readyz"))[0] == 503 and reply, "the end to begin"
-        )
-        assert (status, body) == (503, b"ending\n")
-        assert admin.text("/healthz") == "ok\n"
-        assert admin.sum("micanite_ready") == 0
+        with uploading(connection):
+            server.process.send_signal(signal.SIGUSR1)
+            status, _, body = until(
+                lambda: (reply := admin.get("/readyz"))[0] == 503 and reply, "the end to begin"
+            )
+            assert (status, body) == (503, b"ending\n")
+            assert admin.text("/healthz") == "ok\n"
+            assert admin.sum("micanite_ready") == 0
     assert server.wait_for_end() == 0
+
+
+@contextlib.contextmanager
+def uploading(connection):
+    """An upload that moves holds up the end of a server."""
+    ended = threading.Event()
+
+    def upload():
+        while not ended.wait(0.01):
+            connection.send(b"x")
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_hot_keys_are_printed_without_the_option(start):

@@ -24,7 +24,10 @@ use crate::shim::{
 };
 use crate::transfer::{Action, EndpointOptions};
 
-/// The number of libfabric's error for "nothing matches".
+/// Names that an endpoint over shm tries.
+const NAMES_TRIED_MAX: usize = 64;
+/// The numbers of libfabric's errors for a name that another one has, and for "nothing matches".
+const BUSY: i32 = nix::errno::Errno::EBUSY as i32;
 const NO_DATA: i32 = nix::errno::Errno::ENODATA as i32;
 
 /// An open fabric and domain; the endpoint in it is open until [`Domain::shut`].
@@ -132,9 +135,13 @@ impl Domain {
         let mut fabric = std::ptr::null_mut();
         let mut step = null;
         let signals = block_signals();
-        // SAFETY: the strings live until the end of this function, and all results have their places.
-        let result =
-            unsafe { micanite_fabric_open(&raw const shim, &raw mut fabric, &raw mut facts, &raw mut step) };
+        let mut open = || {
+            // SAFETY: the strings live until the end of this function, and all results have their places.
+            unsafe { micanite_fabric_open(&raw const shim, &raw mut fabric, &raw mut facts, &raw mut step) }
+        };
+        // A client's endpoint over shm has the number of its process, of which a killed one may have left names.
+        let tries = if listens || provider.addressing != Addressing::Name { 1 } else { NAMES_TRIED_MAX };
+        let result = (0..tries).map(|_| open()).find(|result| *result != BUSY).unwrap_or(BUSY);
         unblock_signals(signals);
         let Some(fabric) = NonNull::new(fabric).filter(|_| result == 0) else {
             let step = match step.is_null() {

@@ -3,6 +3,7 @@
 #![cfg(feature = "testing")]
 
 mod client;
+mod names;
 mod peers;
 mod ports;
 mod tagged;

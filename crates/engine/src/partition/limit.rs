@@ -244,8 +244,8 @@ impl Partition {
         }
     }
 
-    /// Returns the units that the items of a store may take where the data space is to end at this word: as in
-    /// [`Self::limit_words_min`], some space is left to move them.
+    /// Returns the units that the items of a store may take where the data space is to end at this word: some
+    /// space is left to move them, as in [`Self::limit_words_min`].
     pub fn heap_units_until(&self, end: u64) -> u64 {
         let units = (end - 1).saturating_sub(self.heap().first() as u64);
         units - units.div_ceil(BLOCK_UNITS_SLACK_SHARE + 1)

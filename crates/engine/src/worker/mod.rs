@@ -213,8 +213,8 @@ impl Worker {
         None
     }
 
-    /// Delegates requests of one owner's partitions to it, and waits for them. Returns how many were executed:
-    /// fewer than given when the sink had no room for the next reply, or the turn is spent.
+    /// Delegates requests of one owner's partitions to it, and waits for them. Returns how many were
+    /// executed: fewer than given when the sink had no room for the next reply, or the turn is spent.
     #[cold]
     fn delegate<S: ReplySink + Send>(
         &self,
