@@ -178,8 +178,8 @@ fn a_store_whose_limit_changes_loses_nothing() {
 }
 
 /// A store whose owner had not yet followed a lower limit took more than the limit allows. An overwrite then
-/// lost the old value, or left the new one in the reserve, where the next overwrite lost it, and the image could
-/// not be opened again.
+/// lost the old value, or left the new one in the reserve, where the next overwrite lost it, and the image
+/// could not be opened again.
 #[test]
 fn overwrites_in_a_store_above_its_limit_lose_nothing() {
     for (bytes, image) in [(400, true), (400, false), (20, true), (3000, true)] {

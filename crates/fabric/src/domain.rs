@@ -139,7 +139,7 @@ impl Domain {
             // SAFETY: the strings live until the end of this function, and all results have their places.
             unsafe { micanite_fabric_open(&raw const shim, &raw mut fabric, &raw mut facts, &raw mut step) }
         };
-        // A client's endpoint over shm has the number of its process, of which a killed one may have left names.
+        // A client's endpoint over shm has the number of its process; a killed one may have left such names.
         let tries = if listens || provider.addressing != Addressing::Name { 1 } else { NAMES_TRIED_MAX };
         let result = (0..tries).map(|_| open()).find(|result| *result != BUSY).unwrap_or(BUSY);
         unblock_signals(signals);

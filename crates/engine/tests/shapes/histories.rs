@@ -177,7 +177,8 @@ fn step() -> impl Strategy<Value = Step> {
         percent,
         expires,
     });
-    prop_oneof![4 => fill, 1 => Just(Step::Delete), 1 => Just(Step::Flush), 2 => (30..101_usize).prop_map(Step::Limit)]
+    let limit = (30..101_usize).prop_map(Step::Limit);
+    prop_oneof![4 => fill, 1 => Just(Step::Delete), 1 => Just(Step::Flush), 2 => limit]
 }
 
 fn policy() -> impl Strategy<Value = Eviction> {

@@ -357,7 +357,6 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         None => process::random_seed()?,
     };
     let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
-    // An image is not copied to one that is refused below.
     if let Ok(Some((_, layout))) = Cache::try_out(&config, false) {
         growth_fits(settings, layout.partitions, layout.growth_bytes(&config))?;
     }
