@@ -145,9 +145,9 @@ fn try_interfaces(settings: &Settings) -> Result<(), Failure> {
 /// Tries whether the image can be gone on with, or the memory in maps of the kernel.
 fn try_cache(settings: &Settings, trial: &Trial, running: &Running) -> Result<(), Failure> {
     if running.image.is_some() && settings.image.is_none() && !trial.is_forced {
-        let text = "the running server keeps its items in an image, and these options name none, so that the \
-                    next one would begin empty\n  --image names it. ctl restart --force restarts without it, and \
-                    leaves it where it is.";
+        let text = "the running server keeps its items in an image, and these options name none, so that \
+                    the next one would begin empty\n  --image names it. ctl restart --force restarts \
+                    without it, and leaves it where it is.";
         return Err(Failure { code: EXIT_USAGE, text: text.into() });
     }
     let take = |number: &i32| Inherited::take_any(*number).map(Arc::new);
