@@ -237,10 +237,12 @@ impl Partition {
         self.limit.words.store(words, Relaxed);
         self.limit.buckets_max.store(buckets_max, Relaxed);
         let gap = self.layout.gaps(words).main;
-        if self.is_store() && gap > self.get(Field::MainGap) {
+        if self.is_store() {
             // Writers grow no further, although the owner may follow later.
             let end = self.layout.data_end(self.buckets()) - gap;
-            self.limit.heap_units_max.store(self.heap_units_until(end), Relaxed);
+            let lowers = gap > self.get(Field::MainGap);
+            let most = if lowers { self.heap_units_until(end) } else { u64::MAX };
+            self.limit.heap_units_max.store(most, Relaxed);
         }
     }
 

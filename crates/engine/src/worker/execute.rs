@@ -214,7 +214,7 @@ impl Worker {
         let same = requests.iter().take(DELEGATED_REQUESTS_MAX).take_while(is_same).count();
         let may_stay = |request: &Request<'_>| {
             matches!(permission, Permission::Read { .. })
-                && matches!(request.operation, Operation::Get { .. } | Operation::MetaGet(_))
+                && matches!(request.operation, Operation::Get { cas: false } | Operation::MetaGet(_))
         };
         let last = requests[..same].iter().rposition(|request| !may_stay(request)).unwrap_or(0);
         self.delegate(owner, (index, &requests[..=last]), now_s, sink)
