@@ -149,6 +149,8 @@ class End:
                 self.process.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
                 self.kill()
+        # It has read to the end: the process is gone.
+        self.reader.join()
         self.process.stdout.close()
 
 
