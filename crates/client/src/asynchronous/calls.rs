@@ -19,11 +19,11 @@ const WAITING_MAX: usize = 1024;
 /// A call on its way to a server.
 pub(super) struct Call {
     pub operation: Owned,
-    /// Its own server, also if another one stands in for it.
+    /// The key's own server, also if another one stands in for it.
     server: usize,
     until: Instant,
     done: oneshot::Sender<Done>,
-    /// Its place among the calls that wait.
+    /// The call's place among those that wait.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -49,7 +49,7 @@ struct Server {
     places: Arc<Semaphore>,
 }
 
-/// What handles know of the servers.
+/// Facts that handles have about the servers.
 struct Servers {
     continuum: Continuum,
     list: Vec<Server>,

@@ -133,7 +133,7 @@ impl Writer<'_> {
             return true;
         }
         let made = if p.is_store() {
-            // What the index takes is missing in a store that is about to shrink.
+            // A store that is about to shrink lacks the units that the index takes.
             if self.is_over_limit(now - data_end) {
                 return false;
             }
