@@ -357,13 +357,13 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         None => process::random_seed()?,
     };
     let config = Config { maps, on_resize: Some(report::resizing), ..settings.engine(seed) };
-    if let Ok(Some((_, layout))) = Cache::try_out(&config, false) {
+    if settings.memory_bytes_max > settings.memory_bytes
+        && let Ok(Some((_, layout))) = Cache::try_out(&config, false)
+    {
         growth_fits(settings, layout.partitions, layout.growth_bytes(&config))?;
     }
-    let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
-    let cache = Arc::new(cache);
-    let partitions = cache.layout().partitions;
-    let fits = growth_fits(settings, partitions, cache.growth_bytes());
+    let cache = Arc::new(Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?);
+    let fits = growth_fits(settings, cache.layout().partitions, cache.growth_bytes());
     if let Err(failure) = fits.and_then(|()| hash_seed_fits(settings, cache.seed())) {
         drop(OpenImage(cache));
         return Err(failure);
