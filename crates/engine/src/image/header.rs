@@ -6,11 +6,11 @@ use crate::cache::config::Config;
 use crate::cache::layout::Layout;
 use crate::image::source::HeaderWords;
 use crate::index::hash::Secret;
-use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
+use crate::limits::{BUCKET_WORDS, OFFSET_BITS, PARTITION_BYTES_MAX, SPLIT_BITS};
 use crate::partition::eviction::Eviction;
 use crate::partition::{PartitionLayout, Semantics};
 use crate::region::Field;
-use crate::region::fields::{LAYOUT_VERSION, MAGIC};
+use crate::region::fields::{LAYOUT_VERSION, LAYOUT_VERSION_WIDE, MAGIC};
 
 /// Reason for not using an image.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
     if word(Field::Magic) != MAGIC {
         return Err(Unusable::Damaged("its first word, which every image has"));
     }
-    if word(Field::LayoutVersion) != LAYOUT_VERSION {
+    if ![LAYOUT_VERSION, LAYOUT_VERSION_WIDE].contains(&word(Field::LayoutVersion)) {
         return Err(Unusable::Other(format!(
             "the image has layout version {}, this program has {LAYOUT_VERSION}: remove it, or use \
              the program that made it",
@@ -84,8 +84,8 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
     Ok(layout)
 }
 
-/// Returns the layout of a partition with the values that an image keeps: its seed, its secret, and
-/// its initial number of buckets.
+/// Returns the layout of a partition with the values that an image keeps: its seed, its secret, its initial
+/// number of buckets, and the width of the offsets in its entries.
 pub(super) fn with_own(of: PartitionLayout, header: &HeaderWords) -> Result<PartitionLayout, &'static str> {
     let word = |field: Field| header[field as usize];
     // The index leaves half of a partition to items, except for a rest.
@@ -100,6 +100,10 @@ pub(super) fn with_own(of: PartitionLayout, header: &HeaderWords) -> Result<Part
         seed: word(Field::Seed),
         secret: Secret::of_words([word(Field::SecretLow), word(Field::SecretHigh)]),
         buckets,
+        offset_bits: match word(Field::LayoutVersion) {
+            LAYOUT_VERSION_WIDE => OFFSET_BITS + SPLIT_BITS,
+            _ => of.offset_bits,
+        },
         ..of
     })
 }

@@ -1,10 +1,11 @@
-//! An index entry, one word: tag, an unused bit, dirty, log, offset.
+//! An index entry, one word: tag, an unused bit, dirty, log, bits for splits, offset.
 
-use crate::index::hash::TAG_BITS;
-use crate::limits::{BUCKET_ENTRIES, OFFSET_BITS};
+use crate::index::hash::{Buckets, IndexHash, TAG_BITS};
+use crate::limits::{BUCKET_ENTRIES, OFFSET_BITS, SPLIT_BITS};
 
 const TAG_SHIFT: u32 = 48;
-const LOG_SHIFT: u32 = OFFSET_BITS;
+const SPLIT_SHIFT: u32 = OFFSET_BITS;
+const LOG_SHIFT: u32 = SPLIT_SHIFT + SPLIT_BITS;
 const DIRTY_SHIFT: u32 = LOG_SHIFT + 1;
 const DIRTY: u64 = 1 << DIRTY_SHIFT;
 
@@ -14,10 +15,22 @@ pub(crate) struct Entry(pub u64);
 
 impl Entry {
     /// Makes the entry of an item at `offset_units` of a log (a bit; 0 in a store). It keeps the
-    /// low bits of the offset.
+    /// low bits of the offset. Where these are all that there is room for, it has no bits for splits.
     #[inline]
-    pub const fn new(tag: u64, log: u64, offset_units: u64, offset_mask: u64) -> Self {
-        Self(tag << TAG_SHIFT | log << LOG_SHIFT | offset_units & offset_mask)
+    pub const fn new(hash: IndexHash, log: u64, offset_units: u64, offset_mask: u64) -> Self {
+        let split = hash.split_bits() << SPLIT_SHIFT & !offset_mask;
+        Self(hash.tag() << TAG_SHIFT | log << LOG_SHIFT | split | offset_units & offset_mask)
+    }
+
+    /// Returns whether the item belongs in the last of these buckets, if it belongs there or in the one that
+    /// was split for it. `None` if the entry does not tell.
+    #[inline]
+    pub const fn is_split_off(self, grown: Buckets, offset_mask: u64) -> Option<bool> {
+        let bit = 1 << (SPLIT_SHIFT + grown.level());
+        if grown.level() >= SPLIT_BITS || offset_mask & bit != 0 {
+            return None;
+        }
+        Some(self.0 & bit != 0)
     }
 
     /// Returns the log's bit.
@@ -65,7 +78,7 @@ impl Entry {
     }
 }
 
-const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64 && TAG_BITS + TAG_SHIFT == 64);
+const _: () = assert!(TAG_BITS + 2 + 1 + SPLIT_BITS + OFFSET_BITS == 64 && TAG_BITS + TAG_SHIFT == 64);
 
 /// Returns the entries that carry `tag`: bit i for entry i. Zero entries never match, because a tag is
 /// never zero. No branch, and no array that would have to be stored first: the compiler turns each entry
@@ -103,11 +116,29 @@ mod tests {
         }
 
         #[test]
-        fn distance_survives_the_wrap_of_the_offset(offset in any::<u64>(), ahead in 0u64..1 << 45) {
-            let mask = (1 << OFFSET_BITS) - 1;
-            let entry = Entry::new(7, 1, offset, mask);
-            prop_assert!(entry.has_tag(7));
-            prop_assert_eq!(entry.distance(offset.wrapping_add(ahead), mask), ahead);
+        fn distance_survives_the_wrap_of_the_offset(
+            hash in any::<u64>(), offset in any::<u64>(), ahead in any::<u64>(), bits in 10u32..=45,
+        ) {
+            let (hash, mask) = (IndexHash::of_word(hash), (1 << bits) - 1);
+            let entry = Entry::new(hash, 1, offset, mask);
+            prop_assert!(entry.has_tag(hash.tag()) && entry.log() == 1 && entry.is_well_formed());
+            prop_assert_eq!(entry.distance(offset.wrapping_add(ahead), mask), ahead & mask);
+        }
+
+        #[test]
+        fn an_entry_tells_the_half_of_a_split_as_its_hash_does(
+            hash in any::<u64>(), first in 1u64..1000, more in 0u64..100_000, old in any::<bool>(),
+        ) {
+            let (hash, buckets) = (IndexHash::of_word(hash), Buckets::of(first, first + more));
+            let mask = (1 << if old { OFFSET_BITS + SPLIT_BITS } else { OFFSET_BITS }) - 1;
+            // A hash that belongs to one of the two.
+            let is_in_source = hash.bucket(buckets) as u64 == buckets.split_from();
+            let grown = buckets.grown();
+            let told = Entry::new(hash, 0, 77, mask).is_split_off(grown, mask);
+            prop_assert_eq!(told.is_none(), old || grown.level() >= SPLIT_BITS);
+            if is_in_source && let Some(told) = told {
+                prop_assert_eq!(told, hash.bucket(grown) as u64 + 1 == grown.count());
+            }
         }
     }
 }

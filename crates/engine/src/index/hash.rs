@@ -12,6 +12,8 @@ use std::io;
 
 use micanite_wire::hash::KeyHash;
 
+use crate::limits::SPLIT_BITS;
+
 /// Bits of the hash that choose the bucket.
 pub const BUCKET_BITS: u32 = 38;
 /// Bits of the hash kept in the index entry.
@@ -121,6 +123,13 @@ impl IndexHash {
         (if bucket >= buckets.count { bucket - half } else { bucket }) as usize
     }
 
+    /// Returns the lowest bits that choose the bucket: each tells in which half of a bucket the key belongs
+    /// when the index doubles.
+    #[inline]
+    pub const fn split_bits(self) -> u64 {
+        self.0 >> TAG_BITS & ((1 << SPLIT_BITS) - 1)
+    }
+
     /// Returns the tag, never zero (MICA 4.3.2: zero means an empty entry, so zero becomes one).
     #[inline]
     pub const fn tag(self) -> u64 {
@@ -182,6 +191,12 @@ impl Buckets {
     #[inline]
     pub const fn count(self) -> u64 {
         self.count
+    }
+
+    /// Returns the number of complete doublings.
+    #[inline]
+    pub const fn level(self) -> u32 {
+        self.level
     }
 
     /// Returns one bucket more, whose number is the present count.

@@ -5,12 +5,13 @@ use micanite_memory::sync::Ordering;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::hash::{Buckets, IndexHash, LANES, Secret};
 use crate::limits::{
-    BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE, PARTITION_BYTES_MAX,
+    BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE, OFFSET_BITS,
+    PARTITION_BYTES_MAX,
 };
 use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::eviction::Policy;
 use crate::partition::{Partition, Semantics};
-use crate::region::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
+use crate::region::fields::{Field, LAYOUT_VERSION, LAYOUT_VERSION_WIDE, LogField, MAGIC};
 
 /// 2^32 divided by the main buckets per spare one, rounded up: leads to exact quotients of numbers below 2^30
 /// (Granlund and Montgomery, PLDI 1994), by products that a word holds.
@@ -50,7 +51,7 @@ pub(crate) struct PartitionLayout {
     /// Units at the beginning of the data space of a store that outlives its process. Items of a
     /// full store wait there while their old space becomes their new one. 0 in all others.
     pub reserve_units: u64,
-    /// Width of the offsets in entries: [`crate::limits::OFFSET_BITS`], except in tests.
+    /// Width of the offsets in entries: [`OFFSET_BITS`], except in images of an earlier version, and in tests.
     pub offset_bits: u32,
     /// Delimiter that ends the namespace of a key.
     pub namespace_delimiter: Option<u8>,
@@ -231,12 +232,17 @@ impl PartitionLayout {
         self.data_end(self.buckets).saturating_sub(self.data_first() as u64)
     }
 
+    /// Returns the version of the layout, which the width of the offsets decides.
+    const fn version(&self) -> u64 {
+        if self.offset_bits > OFFSET_BITS { LAYOUT_VERSION_WIDE } else { LAYOUT_VERSION }
+    }
+
     /// Returns the words of the header that never change.
     pub fn constants(&self) -> [(Field, u64); 11] {
         let store = u64::from(self.semantics == Semantics::Store) << 63;
         [
             (Field::Magic, MAGIC),
-            (Field::LayoutVersion, LAYOUT_VERSION),
+            (Field::LayoutVersion, self.version()),
             (Field::Seed, self.seed),
             (Field::SecretLow, self.secret.words()[0]),
             (Field::SecretHigh, self.secret.words()[1]),

@@ -53,6 +53,8 @@ pub(crate) struct Limit {
     pub(crate) index_waits: AtomicU64,
     /// Evictions from full buckets until the last split; `u64::MAX`: not known.
     pub(crate) evicted_bucket: AtomicU64,
+    /// Sum of both tails until which a cache whose index found no space does not look for it again.
+    pub(crate) growth_retry: AtomicU64,
 }
 
 impl Limit {
@@ -65,6 +67,7 @@ impl Limit {
             unrolls: AtomicU64::new(0),
             index_waits: AtomicU64::new(0),
             evicted_bucket: AtomicU64::new(u64::MAX),
+            growth_retry: AtomicU64::new(0),
         }
     }
 

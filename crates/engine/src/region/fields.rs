@@ -4,8 +4,10 @@ use crate::limits::{IMAGE_HEADER_WORDS, NAMESPACES_MAX};
 
 /// "MICANITE" in ASCII, little endian.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"MICANITE");
-/// Provisional until the engine is complete: changes with every change of the bytes.
-pub(crate) const LAYOUT_VERSION: u64 = 6;
+/// Changes with every change of the bytes.
+pub(crate) const LAYOUT_VERSION: u64 = 7;
+/// Version of images that are opened, too: their entries have wider offsets, and no bits for splits.
+pub(crate) const LAYOUT_VERSION_WIDE: u64 = 6;
 
 /// Words of the header: a line that never changes, a line that every write changes, a line for each
 /// log, a line for upkeep, then counters.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::limits::RESERVE_SHARE;
+use crate::limits::{OFFSET_BITS, RESERVE_SHARE};
 #[cfg(test)]
 use crate::operations::request::HashedRequest;
 use crate::partition::PartitionLayout;
@@ -38,7 +38,7 @@ impl Default for Setup {
             buckets: 64,
             data_units: 16 * 512,
             grows: false,
-            offset_bits: 45,
+            offset_bits: OFFSET_BITS,
             value_bytes_max: 400,
             eviction: Eviction::S3Fifo,
             semantics: Semantics::Cache,

@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
 
     #[inline]
     pub fn entry_of(&self, hash: IndexHash, place: &Place) -> Entry {
-        Entry::new(hash.tag(), place.log as u64, place.offset, self.partition.offset_mask)
+        Entry::new(hash, place.log as u64, place.offset, self.partition.offset_mask)
     }
 
     /// Returns the CAS value of an item.

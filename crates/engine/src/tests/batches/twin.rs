@@ -139,6 +139,7 @@ fn long_batches_of_a_cache_do_what_single_requests_do() {
         (64, 16 * 512, 45, false, 300),
         (4, 1024, 13, false, 200),
         (2, 4096, 20, true, 400),
+        (2, 4096, 45, true, 400),
         (48, 512, 11, false, 150),
     ];
     let mut seed = 1;

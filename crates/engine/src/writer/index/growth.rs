@@ -8,7 +8,7 @@ use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, GROWTH_UNITS,
-    INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
+    INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::{LAP_SHARE, LogKind};
 use crate::region::{Field, LogField, copy_budget};
@@ -27,35 +27,67 @@ const SPLITS_MAX: usize = 16;
 const EVICTED_SHARE: u64 = LAP_SHARE;
 /// Splits between two measurements of the items.
 const MEASURE_INTERVAL: u64 = 64;
+/// The most splits of one insertion into a cache with room, and their share of the buckets.
+const STRIDE_MAX: u64 = 16;
+const STRIDE_SHARE: u64 = 128;
+/// Units that the logs of a cache append at most, after its index has found no space, before it looks again;
+/// and their share of the data space.
+const RETRY_UNITS_MAX: u64 = 1024;
+const RETRY_SHARE: u64 = 256;
 /// Splits between the stages of prefetching.
 const AHEAD: u64 = 8;
 /// Words of an item, behind the first, in which a short key ends.
 const KEY_WORDS: usize = 2;
 
 impl Writer<'_> {
-    /// Splits a bucket if the index is full enough, or spare buckets become scarce, and there is
-    /// space for another line. Once the logs are full such space is rare, so some is kept in
+    /// Splits buckets if the index is full enough, or spare buckets become scarce, and there is
+    /// space for other lines. Once the logs are full such space is rare, so some is kept in
     /// reserve.
     #[inline]
     pub fn grow_if_full(&self) {
-        let p = self.partition;
-        let buckets = p.buckets();
-        let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
-        if full || self.is_short_of_spares() {
+        if self.is_due_to_grow() {
             self.grow_or_clean();
         }
     }
 
-    /// Splits a bucket, or frees spare ones where the items are few for the index.
+    /// Returns whether buckets are to be split. A cache that had no space lately waits until its logs have
+    /// moved.
+    #[inline]
+    pub fn is_due_to_grow(&self) -> bool {
+        let p = self.partition;
+        let full = p.get(Field::ItemsLive) * 16 > p.buckets() * LOAD_ITEMS_SIXTEENTHS;
+        (full || self.is_short_of_spares()) && p.tails() >= p.limit.growth_retry.load(Relaxed)
+    }
+
+    /// Splits some buckets, or frees spare ones where the items are few for the index.
     #[cold]
     fn grow_or_clean(&self) {
         if !self.partition.is_store() && self.has_sparse_index() {
             self.sweep_at_cost();
             return;
         }
-        // Near the end of a turn it takes only free space, or waits.
-        let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
-        self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
+        if self.partition.is_store() {
+            // Near the end of a turn it takes only free space, or waits.
+            let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
+            self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
+        } else {
+            self.grow_in_stride();
+        }
+    }
+
+    /// Splits some buckets of a cache: the lines of the next ones are near, and the insertions that follow
+    /// need none.
+    fn grow_in_stride(&self) {
+        let p = self.partition;
+        for _ in 0..(p.buckets() / STRIDE_SHARE).clamp(1, STRIDE_MAX) {
+            let buckets = p.buckets();
+            self.grow(0);
+            if p.buckets() == buckets {
+                let wait_units = (p.data_units() / RETRY_SHARE).min(RETRY_UNITS_MAX);
+                p.limit.growth_retry.store(p.tails() + wait_units, Relaxed);
+                return;
+            }
+        }
     }
 
     /// Returns whether spare buckets are scarce.
@@ -121,7 +153,7 @@ impl Writer<'_> {
             return self.note_shortage();
         }
         p.limit.evicted_bucket.store(p.get(Field::EvictedBucket), Relaxed);
-        self.prefetch_split(buckets.split_from());
+        self.prefetch_split(buckets);
         self.split(buckets);
     }
 
@@ -180,15 +212,19 @@ impl Writer<'_> {
         }
     }
 
-    /// Prefetches what the splits after the one of `from` will need: main buckets first, the spare bucket
-    /// behind each when it is there, then the keys of both. A bucket that is due to be split has twice
-    /// the items of one that was, so most have a spare one.
-    fn prefetch_split(&self, from: u64) {
+    /// Prefetches what the splits after this one will need: main buckets first, the spare bucket behind each
+    /// when it is there, then the keys of both, if the entries alone do not tell where they belong. A bucket
+    /// that is due to be split has twice the items of one that was, so most have a spare one.
+    fn prefetch_split(&self, buckets: Buckets) {
         let p = self.partition;
+        let from = buckets.split_from();
         let ahead = |splits: u64| p.main_bucket((from + splits * AHEAD).min(p.buckets() - 1));
         ahead(3).prefetch();
         if let Some(spare) = p.next_bucket(ahead(2)) {
             spare.prefetch();
+        }
+        if Entry(0).is_split_off(buckets.grown(), p.offset_mask).is_some() {
+            return;
         }
         for bucket in p.chain(ahead(1)).take(2) {
             for place in bucket.entries().into_iter().filter_map(|entry| p.place(Entry(entry))) {
@@ -235,10 +271,21 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns whether an entry belongs in the last bucket. `None` if it dangles, or is damaged and its key is
+    /// needed.
+    #[inline]
+    fn is_split_off(&self, entry: Entry, grown: Buckets) -> Option<bool> {
+        let p = self.partition;
+        let place = p.place(entry)?;
+        entry.is_split_off(grown, p.offset_mask).or_else(|| {
+            let is_whole = p.holds(place.position, p.header(place.position));
+            is_whole.then(|| p.is_in_last(&place, grown))
+        })
+    }
+
     /// Moves entries until one finds no place. Returns whether all have moved.
     fn move_some(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
-        let mut key = [0; KEY_BYTES_MAX];
         // Nobody else has put entries there, so they are in its front.
         let mut filled = target.entries().into_iter().take_while(|entry| *entry != 0).count();
         for bucket in p.chain(source) {
@@ -247,12 +294,7 @@ impl Writer<'_> {
                 if entry.is_empty() {
                     continue;
                 }
-                // A dangling or damaged entry leads to no key that could be hashed.
-                let place = p.place_of_item(entry);
-                let belongs = place.map(|place| {
-                    let hash = p.hash_of(p.key_at(place.position, &mut key));
-                    hash.bucket(grown) as u64 + 1 == grown.count()
-                });
+                let belongs = self.is_split_off(entry, grown);
                 if belongs == Some(true) {
                     let word = if filled < BUCKET_ENTRIES {
                         filled += 1;

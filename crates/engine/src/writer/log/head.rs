@@ -2,7 +2,6 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
-use crate::index::entry::Entry;
 use crate::limits::{EVICT_BYTES, KEY_BYTES_MAX};
 use crate::log::LogKind;
 use crate::log::item::Header;
@@ -128,7 +127,7 @@ impl Writer<'_> {
             return false;
         }
         let hash = p.hash_at(found.place.position);
-        let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
+        let entry = self.entry_of(hash, &found.place);
         let Some(slot) = self.slot_of(hash, entry) else {
             return false;
         };
@@ -142,7 +141,7 @@ impl Writer<'_> {
             log.set(LogField::Head, found.place.offset + found.header.units());
             let place = self.reserve_at_tail(log, found.place.log, units);
             self.copy_item(found, place.position, header.with_frequency(frequency), cas);
-            let entry = Entry::new(hash.tag(), place.log as u64, place.offset, p.offset_mask);
+            let entry = self.entry_of(hash, &place);
             p.word(slot).store(entry.0, Release);
         });
         p.subtract(Field::UnitsLive, found.header.units() - units);
@@ -215,7 +214,7 @@ impl Writer<'_> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = p.key_at(found.place.position, &mut key);
         let hash = p.hash_of(key);
-        let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
+        let entry = self.entry_of(hash, &found.place);
         let Some(slot) = self.slot_of(hash, entry) else {
             return Ok(false);
         };
