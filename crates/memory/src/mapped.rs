@@ -212,6 +212,16 @@ impl Region {
         unsafe { &*words }
     }
 
+    /// Returns the word at `index`, without a bounds check if that is a constant within [`Self::head`]. Panics
+    /// beyond the end.
+    #[inline(always)]
+    pub fn head_word(&self, index: usize) -> &AtomicU64 {
+        match self.head().get(index) {
+            Some(word) => word,
+            None => self.word(index),
+        }
+    }
+
     /// Returns `words` words from `first` on, with one bounds check. Panics beyond the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {

@@ -93,6 +93,12 @@ impl<'a> Bucket<'a> {
         self.version().store(version | chain << 32, Ordering::Release);
     }
 
+    /// Returns the word of version and chain. It changes with every change of the chain.
+    #[inline(always)]
+    pub fn version_word(self) -> u64 {
+        self.version().load(Ordering::Relaxed)
+    }
+
     /// Returns the version, if no writer is changing the bucket.
     #[inline]
     pub fn version_stable(self) -> Option<u64> {

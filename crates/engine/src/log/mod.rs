@@ -50,13 +50,13 @@ impl<'a> Log<'a> {
 
     #[inline]
     pub fn get(self, field: LogField) -> u64 {
-        self.region.word(self.line + field as usize).load(Relaxed)
+        self.region.head_word(self.line + field as usize).load(Relaxed)
     }
 
     /// Only the writer may call it.
     #[inline]
     pub fn set(self, field: LogField, value: u64) {
-        self.region.word(self.line + field as usize).store(value, Release);
+        self.region.head_word(self.line + field as usize).store(value, Release);
     }
 
     /// Formats an empty log of `units` from the word `first` on. Offsets begin at one, so that no
@@ -148,6 +148,13 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn lap_units(self) -> u64 {
         self.get(LogField::Tail) - self.get(LogField::LapStart)
+    }
+
+    /// Returns whether the head has left the units of the current lap up to `end_units`.
+    #[inline]
+    pub fn is_free_to(self, end_units: u64) -> bool {
+        let head = self.get(LogField::Head);
+        head >= self.get(LogField::LapStart) || head - self.get(LogField::LapBefore) >= end_units
     }
 
     /// Returns whether no item was ever evicted, for space or by a flush.

@@ -19,6 +19,10 @@ impl Writer<'_> {
     ) -> Option<bool> {
         self.keep_hints();
         if hint.entry == 0 {
+            // It may have come in this batch.
+            if !hint.is_still_absent() {
+                return None;
+            }
             sink.finish(index, Outcome::NotFound);
             return Some(true);
         }

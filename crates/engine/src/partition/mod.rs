@@ -180,13 +180,13 @@ impl Partition {
 
     #[inline]
     pub fn get(&self, field: Field) -> u64 {
-        self.word(field as usize).load(Ordering::Relaxed)
+        self.region.head_word(field as usize).load(Ordering::Relaxed)
     }
 
     /// Sets a field. Only the writer may call it.
     #[inline]
     pub fn set(&self, field: Field, value: u64) {
-        self.word(field as usize).store(value, Ordering::Relaxed);
+        self.region.head_word(field as usize).store(value, Ordering::Relaxed);
     }
 
     /// Adds to a field, wrapping. Only the writer may call it.

@@ -30,6 +30,10 @@ pub(crate) struct Hint<'a> {
     pub entry: u64,
     /// Position of its item.
     pub position: usize,
+    /// Version word of the main bucket, if no entry had the tag.
+    pub version: u64,
+    /// Word of an empty entry of that bucket; 0 = there was none.
+    pub empty: usize,
     /// Changes of the partition at that time, if the worker is its exclusive owner and nothing there needs
     /// a closer look: as long as there is no other, the hint is a fact. Otherwise [`UNSURE`].
     pub changes: u64,
@@ -47,7 +51,7 @@ impl Changes {
     }
 
     #[inline(always)]
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -65,14 +69,33 @@ impl<'a> Hint<'a> {
     /// Makes the hint that nothing was found.
     #[inline]
     pub const fn nothing(partition: &'a Partition, hash: IndexHash) -> Self {
-        Self { partition, hash, buckets: 0, bucket: 0, slot: 0, entry: 0, position: 0, changes: UNSURE }
+        Self {
+            partition,
+            hash,
+            buckets: 0,
+            bucket: 0,
+            slot: 0,
+            entry: 0,
+            position: 0,
+            version: 0,
+            empty: 0,
+            changes: UNSURE,
+        }
     }
 
     /// Returns whether nothing in the partition has changed since, so that the hint is a fact. Only for
-    /// the batch of the hint, and the exclusive owner.
+    /// the batch of the hint, and the exclusive owner. A hint that nothing was found holds until its bucket
+    /// changes, too: [`Self::is_still_absent`].
     #[inline(always)]
     pub fn is_fact(&self) -> bool {
         self.changes == self.partition.changes.now()
+    }
+
+    /// Returns whether the key of a hint that is a fact is still absent, if it was: new items came to other
+    /// buckets.
+    #[inline(always)]
+    pub fn is_still_absent(&self) -> bool {
+        self.entry == 0 && Bucket::at(&self.partition.region, self.bucket).version_word() == self.version
     }
 
     /// Returns the spare bucket to search, if nothing was found in the buckets before it.
@@ -128,6 +151,11 @@ impl Partition {
         let (words, tag) = (bucket.words(), hint.hash.tag());
         let matches = T::matches(words, tag);
         if matches == 0 {
+            if bucket.first_word == hint.bucket {
+                let empty = T::matches(words, 0).trailing_zeros() as usize;
+                hint.version = words[0].load(Ordering::Relaxed);
+                hint.empty = if empty < BUCKET_ENTRIES { bucket.slot_word(empty) } else { 0 };
+            }
             self.prefetch_spare(hint, bucket);
             return hint.spare().is_some();
         }

@@ -86,6 +86,10 @@ mod watched {
             Word(self.0.word(index))
         }
 
+        pub fn head_word(&self, index: usize) -> Word<'_> {
+            Word(self.0.head_word(index))
+        }
+
         /// Copies word by word, like the region itself.
         pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
             let mut done = 0;

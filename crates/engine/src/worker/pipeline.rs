@@ -121,7 +121,7 @@ fn read_shared<G: GetOptions, S: ReplySink>(
     }
 }
 
-/// Executes a get, or a set of an item that exists, whose hint is a fact. Returns whether the sink had room;
+/// Executes a get, or a usual set, whose hint is a fact. Returns whether the sink had room;
 /// `None` if the request needs a closer look.
 #[inline(always)]
 pub(super) fn execute_hinted<S: ReplySink>(
@@ -138,6 +138,16 @@ pub(super) fn execute_hinted<S: ReplySink>(
     match request.operation {
         Operation::Get { cas: false } => {
             Own::writer(hint.partition, now_s).get_hinted((index, request.key), hint, sink)
+        }
+        Operation::Store { condition: Condition::Always | Condition::Absent, value, flags, expiry }
+            if hint.entry == 0 && value.len() <= cache.value_bytes_max() =>
+        {
+            let writer = Own::writer(hint.partition, now_s);
+            let stored = writer.insert_hinted(request.key, hint, value, (flags, expiry));
+            stored.then(|| {
+                sink.finish(index, Outcome::Stored);
+                true
+            })
         }
         Operation::Store { condition: Condition::Always, value, flags, expiry }
             if value.len() <= cache.value_bytes_max() =>

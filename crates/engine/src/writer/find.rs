@@ -146,6 +146,9 @@ impl Writer<'_> {
             return None;
         }
         let is_fact = hint.is_fact();
+        if p.word(hint.slot).load(Relaxed) != hint.entry {
+            return None;
+        }
         let place = if is_fact {
             let log = LogKind::of(entry.log());
             let offset = match p.is_store() {
@@ -154,7 +157,7 @@ impl Writer<'_> {
             };
             Place { log, offset, position: hint.position }
         } else {
-            if p.word(hint.slot).load(Relaxed) != hint.entry || entry.is_dirty() {
+            if entry.is_dirty() {
                 return None;
             }
             p.place(entry)?

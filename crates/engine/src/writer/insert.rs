@@ -1,11 +1,88 @@
 //! Inserts an item: reserves space, writes the item, publishes it.
 
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+
+use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
-use crate::log::item::Expiry;
-use crate::region::Field;
+use crate::limits::KEY_BYTES_MAX;
+use crate::log::LogKind;
+use crate::log::item::{Expiry, Shape, pack_meta};
+use crate::partition::Hint;
+use crate::region::{Field, LogField};
 use crate::writer::{Found, NewItem, Part, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
+    /// Inserts an item under a key that is absent as a fact ([`Hint::is_fact`]), where no other item has to
+    /// leave or move for it: the hints of others stay facts. Returns false if something needs a closer look,
+    /// and nothing has happened.
+    #[inline]
+    pub fn insert_hinted(
+        &self,
+        key: &[u8],
+        hint: &Hint<'_>,
+        value: &[u8],
+        (flags, expiry): (u32, Expiry),
+    ) -> bool {
+        let p = self.partition;
+        self.keep_hints();
+        if p.is_store() || p.chunks.get().is_some() || !hint.is_still_absent() {
+            return false;
+        }
+        let meta = flags != 0 || expiry != Expiry::NEVER;
+        let (key_bytes, value_bytes) = (key.len(), value.len());
+        let shape = Shape { key_bytes, value_bytes, meta, state: false, cas: false };
+        let units = shape.units();
+        let is_usual = key_bytes.wrapping_sub(1) < KEY_BYTES_MAX && units <= p.layout.item_units_max;
+        let Some(header) = shape.header_in(units).filter(|_| is_usual) else {
+            return false;
+        };
+        let which = self.log_for(units, false);
+        if !self.has_room_at_tail(which, units) {
+            return false;
+        }
+        let bucket = Bucket::at(&p.region, hint.bucket);
+        // A chain of several buckets loses what dangles first.
+        let is_ready = hint.empty != 0 && bucket.next_spare().is_none();
+        if !is_ready && p.get(Field::SpareFree) == 0 {
+            return false;
+        }
+        debug_assert!(self.is_absent(hint.hash), "a fact");
+        let place = self.reserve_at_tail(p.log(which), which, units);
+        if meta {
+            p.word(place.position + 1).store(pack_meta(expiry.0, flags), Relaxed);
+        }
+        let key_at = (place.position + shape.key_word()) * 8;
+        p.region.copy_in(key_at, key);
+        p.region.copy_in(key_at + key_bytes, value);
+        self.set_header(place.position, header);
+        bucket.write(|| {
+            let slot = match is_ready {
+                true => hint.empty,
+                false => self.free_slot(bucket).expect("a spare bucket is free"),
+            };
+            p.word(slot).store(self.entry_of(hint.hash, &place).0, Release);
+        });
+        p.add(Field::ItemsLive, 1);
+        p.add(Field::UnitsLive, units);
+        self.count_insertion();
+        self.note_expiry(expiry);
+        if self.is_due_to_scan() || self.is_due_to_grow() {
+            self.keeps_hints.set(false);
+            self.scan_as_the_tail_advances();
+            self.grow_if_full();
+        }
+        true
+    }
+
+    /// Returns whether a log has room for an item without an eviction, in its current lap.
+    #[inline]
+    fn has_room_at_tail(&self, which: LogKind, units: u64) -> bool {
+        let p = self.partition;
+        let log = p.log(which);
+        let end = log.lap_units() + units;
+        end <= log.get(LogField::Limit) && log.is_free_to(end) && p.limit.index_waits.load(Relaxed) == 0
+    }
+
     /// Reserves space, writes an item, and publishes it, in the entry of `replaced` if there is
     /// one.
     pub fn insert(

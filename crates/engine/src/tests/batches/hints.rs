@@ -72,8 +72,14 @@ fn the_owners_changes_void_its_hints() {
     let keys: Vec<_> = (0..BUCKET_ENTRIES as u64).map(|number| number.to_le_bytes().to_vec()).collect();
     assert!(client.ask_all(&keys).iter().all(|reply| reply.outcome == Some(Outcome::Hit)));
     assert!(hint.is_fact(), "gets move nothing");
+    let other = partition.index_hash(cache.hash(b"another key"));
+    let mut absent = partition.prefetch_bucket(other, partition.changes_seen(0));
+    look(partition, &mut absent);
+    assert!(absent.is_fact() && absent.is_still_absent());
     assert_eq!(client.set(b"another key", b"value"), Outcome::Stored);
-    assert!(!hint.is_fact(), "an insertion may have moved the item");
+    assert!(!absent.is_still_absent(), "it has come");
+    assert_eq!(client.outcome(&keys[1], Operation::Delete), Outcome::Deleted);
+    assert!(!hint.is_fact(), "a removal may have moved the entry");
 }
 
 /// One batch inserts, overwrites, removes and reads the same keys: each request sees those before it.

@@ -20,12 +20,19 @@ impl Writer<'_> {
     #[inline]
     pub fn scan_as_the_tail_advances(&self) {
         let p = self.partition;
-        while p.tails().wrapping_sub(p.get(Field::ScanTail)) >= p.scan_interval_units {
+        while self.is_due_to_scan() {
             p.add(Field::ScanTail, p.scan_interval_units);
             let main = p.main_bucket(self.next_bucket());
             self.clear_dangling(main, true);
             self.sweep_chain(main); // its rounds count as rounds of the sweep
         }
+    }
+
+    /// Returns whether the scan has to visit a bucket.
+    #[inline]
+    pub fn is_due_to_scan(&self) -> bool {
+        let p = self.partition;
+        p.tails().wrapping_sub(p.get(Field::ScanTail)) >= p.scan_interval_units
     }
 
     /// Visits a bounded number of buckets, and removes expired and invalidated items.

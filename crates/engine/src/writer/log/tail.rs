@@ -2,6 +2,7 @@
 
 use micanite_memory::sync::{Ordering, fence};
 
+use crate::limits::WINDOW_REQUESTS;
 use crate::log::item::Header;
 use crate::log::{Log, LogKind};
 use crate::partition::Place;
@@ -15,6 +16,7 @@ impl Writer<'_> {
     pub fn reserve_in_log(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
         let log = self.partition.log(which);
         let mut moves = self.partition.layout.policy.requeue_max;
+        let mut ahead_units = 0;
         loop {
             let end = log.lap_units() + units;
             if end > log.get(LogField::Limit) {
@@ -23,12 +25,20 @@ impl Writer<'_> {
                     false => return Ok(self.reserve_at_tail(log, which, units)),
                 }
             }
-            let head = log.get(LogField::Head);
-            let passed_lap = head >= log.get(LogField::LapStart);
-            if passed_lap || head - log.get(LogField::LapBefore) >= end {
+            if log.is_free_to(end + ahead_units) {
                 return Ok(self.reserve_at_tail(log, which, units));
             }
-            self.pass_head(which, &mut moves)?;
+            let is_free = log.is_free_to(end);
+            match self.pass_head(which, &mut moves) {
+                Err(_) if is_free => return Ok(self.reserve_at_tail(log, which, units)),
+                passed => passed?,
+            }
+            // The next insertions find space, and void no hints. One that has moved its share is for itself.
+            let has_moves = moves > 0 || self.partition.layout.policy.requeue_max == 0;
+            ahead_units = match has_moves && !self.shared {
+                true => (units * AHEAD_ITEMS).min(log.get(LogField::Limit) / AHEAD_SHARE),
+                false => 0,
+            };
         }
     }
 
@@ -69,6 +79,10 @@ impl Writer<'_> {
     }
 }
 
+/// Items of the length of the one that comes for which an insertion makes room, if it has to make any, and the
+/// share of the log that they take at most.
+const AHEAD_ITEMS: u64 = WINDOW_REQUESTS as u64;
+const AHEAD_SHARE: u64 = 512;
 /// Units that leave a log that becomes shorter, for each unit that comes.
 const EVICTED_PER_UNIT: u64 = 4;
 /// Units that leave it at least for an item that comes.
