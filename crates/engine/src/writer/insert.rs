@@ -41,9 +41,9 @@ impl Writer<'_> {
             return false;
         }
         let bucket = Bucket::at(&p.region, hint.bucket);
-        // A chain of several buckets loses what dangles first.
         let is_ready = hint.empty != 0 && bucket.next_spare().is_none();
-        if !is_ready && p.get(Field::SpareFree) == 0 {
+        let judged = (!is_ready).then(|| self.judge(bucket, (which, units)));
+        if judged.is_some_and(|judged| !self.has_slot(&judged)) {
             return false;
         }
         debug_assert!(self.is_absent(hint.hash), "a fact");
@@ -56,9 +56,9 @@ impl Writer<'_> {
         p.region.copy_in(key_at + key_bytes, value);
         self.set_header(place.position, header);
         bucket.write(|| {
-            let slot = match is_ready {
-                true => hint.empty,
-                false => self.free_slot(bucket).expect("a spare bucket is free"),
+            let slot = match judged {
+                None => hint.empty,
+                Some(judged) => self.slot_of_judged(bucket, &judged).expect("it has one"),
             };
             p.word(slot).store(self.entry_of(hint.hash, &place).0, Release);
         });

@@ -14,19 +14,12 @@ fn roomy() -> Setup {
 /// Executes sets of keys, each followed by a get of the same key, in one batch.
 fn set_and_get(client: &mut Client, numbers: std::ops::Range<u64>) -> Vec<Reply> {
     let keys: Vec<_> = numbers.map(u64::to_le_bytes).collect();
-    let cache = client.worker.cache().clone();
-    let of = |key: &'_ [u8; 8], operation| (cache.hash(key), operation);
-    let batch: Vec<_> = keys
-        .iter()
-        .flat_map(|key| {
-            let set = store(Condition::Always, key, 0, 0);
-            [of(key, set), of(key, Operation::Get { cas: false })].map(|(hash, operation)| Request {
-                hash,
-                key,
-                operation,
-            })
-        })
-        .collect();
+    let cache = client.worker.cache();
+    let pair = |key| {
+        let operations = [store(Condition::Always, key, 0, 0), Operation::Get { cas: false }];
+        operations.map(|operation| Request { hash: cache.hash(key), key, operation })
+    };
+    let batch: Vec<_> = keys.iter().flat_map(|key| pair(key.as_slice())).collect();
     let mut replies = Replies::default();
     assert_eq!(client.worker.execute(&batch, client.now_s, &mut replies), batch.len());
     replies.0

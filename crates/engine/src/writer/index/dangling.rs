@@ -4,6 +4,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
+use crate::limits::BUCKET_ENTRIES;
 use crate::log::{Log, LogKind};
 use crate::partition::Partition;
 use crate::region::{Field, LogField};
@@ -40,6 +41,17 @@ impl Ends {
         Self { offset_mask: p.offset_mask, logs: [live(small), live(main)], ghosts }
     }
 
+    /// Returns the ends after so many units more at the tail of a log.
+    #[inline]
+    fn after(mut self, which: LogKind, units: u64) -> Self {
+        let (tail, live) = &mut self.logs[which as usize];
+        (*tail, *live) = (*tail + units, *live + units);
+        if which == LogKind::Small {
+            self.ghosts.0 += units;
+        }
+        self
+    }
+
     #[inline]
     fn target(&self, entry: Entry) -> Target {
         let log = entry.log();
@@ -53,28 +65,58 @@ impl Ends {
         let is_ghost = log == 0 && distance > passed && distance <= oldest && distance < tail;
         if is_ghost { Target::Ghost(distance) } else { Target::Nothing }
     }
+
+    /// Returns zero for an item, the distance of a ghost, more for what leads nowhere, and the most for an
+    /// empty entry.
+    #[inline]
+    fn age_if_gone(&self, entry: Entry) -> u64 {
+        if entry.is_empty() {
+            return u64::MAX;
+        }
+        match self.target(entry) {
+            Target::Item => 0,
+            Target::Ghost(distance) => distance,
+            Target::Nothing => u64::MAX - 1,
+        }
+    }
+}
+
+/// A chain of a cache, as an insertion sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    pub buckets: usize,
+    /// Entries that lead to items.
+    pub items: usize,
+    /// Word of the entry that is worth least among those that lead to none: an empty or useless one, or the
+    /// oldest ghost; 0 = all lead to items.
+    pub cheapest: usize,
+}
+
+impl Judged {
+    /// Returns whether the chain has more buckets than its items and one more need.
+    pub fn has_needless_bucket(&self) -> bool {
+        self.items < (self.buckets - 1) * BUCKET_ENTRIES
+    }
 }
 
 impl Writer<'_> {
-    /// Returns the dangling entry of a bucket that is worth least: no ghost, or the oldest one. `None` in a
-    /// store, which has none.
-    pub(super) fn cheapest_dangling(&self, bucket: Bucket<'_>) -> Option<usize> {
-        let p = self.partition;
-        if p.is_store() {
-            return None;
-        }
-        let ends = Ends::of(p);
-        let mut oldest = None;
-        for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
-            match ends.target(entry) {
-                Target::Nothing => return Some(bucket.slot_word(slot)),
-                Target::Ghost(age) if oldest.is_none_or(|(most, _)| age > most) => {
-                    oldest = Some((age, bucket.slot_word(slot)));
-                }
-                _ => {}
+    /// Judges the entries of a chain of a cache, as they will be after so many units more at the tail of a log.
+    #[inline]
+    pub fn judge(&self, main: Bucket<'_>, (which, units): (LogKind, u64)) -> Judged {
+        let ends = Ends::of(self.partition).after(which, units);
+        let mut judged = Judged { buckets: 0, items: 0, cheapest: 0 };
+        let mut most = 0;
+        for bucket in self.partition.chain(main) {
+            judged.buckets += 1;
+            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                // Without a branch: which entries have gone is random.
+                let age = ends.age_if_gone(entry);
+                judged.items += usize::from(age == 0);
+                judged.cheapest = if age > most { bucket.slot_word(slot) } else { judged.cheapest };
+                most = most.max(age);
             }
         }
-        oldest.map(|(_, word)| word)
+        judged
     }
 
     /// Returns whether a chain has entries that lead to no item.

@@ -6,9 +6,11 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
+use crate::log::LogKind;
 use crate::partition::Place;
 use crate::region::Field;
 use crate::writer::Writer;
+use crate::writer::index::dangling::Judged;
 
 impl Writer<'_> {
     /// Returns an entry for a new item with a tag: that of its ghost, if there is one, or a free
@@ -54,29 +56,50 @@ impl Writer<'_> {
     /// which is evicted (MICA 4.3.2). Returns `None` in a store without free spare buckets, or if
     /// the chain has its longest length. The version of `bucket` must be odd.
     pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
-        let p = self.partition;
-        let is_chain = bucket.next_spare().is_some();
-        if is_chain && !p.is_store() {
+        if self.partition.is_store() {
+            return self.empty_slot(bucket).or_else(|| self.slot_of_new_spare(bucket));
+        }
+        let judged = self.judge(bucket, (LogKind::Main, 0));
+        self.slot_of_judged(bucket, &judged).or_else(|| Some(self.evict_oldest(bucket, None)))
+    }
+
+    /// Returns whether a chain of a cache has an entry for a new item without an eviction.
+    pub fn has_slot(&self, judged: &Judged) -> bool {
+        let may_grow = judged.buckets < CHAIN_BUCKETS_MAX && self.partition.get(Field::SpareFree) != 0;
+        judged.cheapest != 0 || may_grow
+    }
+
+    /// Returns an entry for a new item in a chain of a cache, if it has one without an eviction
+    /// ([`Self::has_slot`]). The version of `bucket` must be odd.
+    pub fn slot_of_judged(&self, bucket: Bucket<'_>, judged: &Judged) -> Option<usize> {
+        if judged.has_needless_bucket() {
             self.drop_dangling(bucket);
+            return self.empty_slot(bucket).or_else(|| self.slot_of_new_spare(bucket));
         }
-        let (mut last, mut buckets) = (bucket, 0);
-        for bucket in p.chain(bucket) {
-            last = bucket;
-            buckets += 1;
-            if let Some(slot) = bucket.entries().into_iter().position(|entry| entry == 0) {
-                return Some(bucket.slot_word(slot));
-            }
+        match judged.cheapest {
+            0 => self.slot_of_new_spare(bucket),
+            word => Some(word),
         }
-        if !is_chain && let Some(word) = self.cheapest_dangling(bucket) {
-            return Some(word);
+    }
+
+    fn empty_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
+        let mut words = self.partition.chain(bucket).flat_map(|bucket| {
+            let is_empty = move |slot: &usize| bucket.entry(*slot).is_empty();
+            (0..BUCKET_ENTRIES).filter(is_empty).map(move |slot| bucket.slot_word(slot))
+        });
+        words.next()
+    }
+
+    /// Chains a spare bucket, if one is free and the chain may become longer, and returns its first entry.
+    fn slot_of_new_spare(&self, bucket: Bucket<'_>) -> Option<usize> {
+        let p = self.partition;
+        let (buckets, last) = p.chain(bucket).fold((0, bucket), |(buckets, _), last| (buckets + 1, last));
+        if buckets >= CHAIN_BUCKETS_MAX {
+            return None;
         }
-        if buckets < CHAIN_BUCKETS_MAX
-            && let Some(number) = p.allocate_spare()
-        {
-            last.set_next_spare(Some(number));
-            return Some(p.spare_bucket(number).slot_word(0));
-        }
-        if p.is_store() { None } else { Some(self.evict_oldest(bucket, None)) }
+        let number = p.allocate_spare()?;
+        last.set_next_spare(Some(number));
+        Some(p.spare_bucket(number).slot_word(0))
     }
 
     /// Evicts the item of a full chain that is farthest behind its tail, among those of a tag, or
