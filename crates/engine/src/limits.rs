@@ -17,8 +17,8 @@ pub const BUCKET_WORDS: usize = 8;
 pub const ITEM_UNITS_MORE: u64 = 16;
 /// Bits of an offset in an index entry, in units of 8 bytes: 43 bits of bytes.
 pub const OFFSET_BITS: u32 = 40;
-/// Bits of the hash in an index entry that tell in which half of a bucket that is split it belongs, for so many
-/// doublings of the index.
+/// Bits of the hash in an index entry that tell in which half of a bucket that is split it belongs, for so
+/// many doublings of the index.
 pub const SPLIT_BITS: u32 = 5;
 /// Longest value that an item can hold.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;

@@ -212,8 +212,8 @@ impl Region {
         unsafe { &*words }
     }
 
-    /// Returns the word at `index`, without a bounds check if that is a constant within [`Self::head`]. Panics
-    /// beyond the end.
+    /// Returns the word at `index`, without a bounds check if that is a constant within [`Self::head`].
+    /// Panics beyond the end.
     #[inline(always)]
     pub fn head_word(&self, index: usize) -> &AtomicU64 {
         match self.head().get(index) {

@@ -8,8 +8,8 @@ use crate::index::entry::match_tags;
 
 /// A way of searching.
 pub(crate) trait Tags {
-    /// Returns the entries of a bucket that carry `tag`, 0 for those that are empty: bit i for entry i. Others
-    /// may write the bucket meanwhile.
+    /// Returns the entries of a bucket that carry `tag`, 0 for those that are empty: bit i for entry i.
+    /// Others may write the bucket meanwhile.
     fn matches(bucket: &BucketWords, tag: u64) -> u32;
 }
 

@@ -51,7 +51,8 @@ pub(crate) struct PartitionLayout {
     /// Units at the beginning of the data space of a store that outlives its process. Items of a
     /// full store wait there while their old space becomes their new one. 0 in all others.
     pub reserve_units: u64,
-    /// Width of the offsets in entries: [`OFFSET_BITS`], except in images of an earlier version, and in tests.
+    /// Width of the offsets in entries: [`OFFSET_BITS`], except in images of an earlier version, and in
+    /// tests.
     pub offset_bits: u32,
     /// Delimiter that ends the namespace of a key.
     pub namespace_delimiter: Option<u8>,

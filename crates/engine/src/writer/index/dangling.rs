@@ -100,7 +100,8 @@ impl Judged {
 }
 
 impl Writer<'_> {
-    /// Judges the entries of a chain of a cache, as they will be after so many units more at the tail of a log.
+    /// Judges the entries of a chain of a cache, as they will be after so many units more at the tail of a
+    /// log.
     #[inline]
     pub fn judge(&self, main: Bucket<'_>, (which, units): (LogKind, u64)) -> Judged {
         let ends = Ends::of(self.partition).after(which, units);

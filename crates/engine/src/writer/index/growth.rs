@@ -271,8 +271,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns whether an entry belongs in the last bucket. `None` if it dangles, or is damaged and its key is
-    /// needed.
+    /// Returns whether an entry belongs in the last bucket. `None` if it dangles, or is damaged and its key
+    /// is needed.
     #[inline]
     fn is_split_off(&self, entry: Entry, grown: Buckets) -> Option<bool> {
         let p = self.partition;

@@ -79,8 +79,8 @@ impl Writer<'_> {
     }
 }
 
-/// Items of the length of the one that comes for which an insertion makes room, if it has to make any, and the
-/// share of the log that they take at most.
+/// Items of the length of the one that comes for which an insertion makes room, if it has to make any, and
+/// the share of the log that they take at most.
 const AHEAD_ITEMS: u64 = WINDOW_REQUESTS as u64;
 const AHEAD_SHARE: u64 = 512;
 /// Units that leave a log that becomes shorter, for each unit that comes.
