@@ -90,3 +90,21 @@ fn an_insertion_without_room_makes_some_for_a_batch() {
         assert!(tail - head > log.get(LogField::Limit) * 98 / 100, "{eviction:?}");
     }
 }
+
+/// A long value passes the items in its way, and few for the others: it once made room for 64 values of its
+/// length.
+#[test]
+fn a_long_value_evicts_little_more_than_its_length() {
+    let setup = Setup { eviction: Eviction::Fifo, data_units: 1 << 18, value_bytes_max: 4000, ..roomy() };
+    let cache = Setup { buckets: 1 << 14, ..setup }.cache();
+    let mut client = Client::new(&cache, 0);
+    let mut number = 0u64;
+    while cache.stats().evicted_log < 1000 {
+        number += 1;
+        client.set(&number.to_le_bytes(), b"12345678");
+    }
+    let before = cache.stats().evicted_log;
+    assert_eq!(client.set(b"long", &[7; 4000]), Outcome::Stored);
+    let evicted = cache.stats().evicted_log - before;
+    assert!((100..4000 / 24 + 10 + BATCH).contains(&evicted), "{evicted}");
+}

@@ -25,12 +25,14 @@ fn no_operation_of_a_killed_cache_leaves_a_wrong_value() {
 #[test]
 fn a_killed_cache_that_evicts_and_grows_returns_no_wrong_value() {
     let keys = keys(60);
-    for eviction in [Eviction::S3Fifo, Eviction::ApproximateLru] {
+    for (eviction, offset_bits) in
+        [(Eviction::S3Fifo, 12), (Eviction::ApproximateLru, 12), (Eviction::S3Fifo, 45)]
+    {
         let setup = Setup {
             buckets: 3,
             data_units: 512,
             grows: true,
-            offset_bits: 12,
+            offset_bits,
             eviction,
             value_bytes_max: 200,
             ..Setup::default()

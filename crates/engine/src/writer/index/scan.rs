@@ -22,9 +22,8 @@ impl Writer<'_> {
         let p = self.partition;
         while self.is_due_to_scan() {
             p.add(Field::ScanTail, p.scan_interval_units);
-            let main = p.main_bucket(self.next_bucket());
-            self.clear_dangling(main, true);
-            self.sweep_chain(main); // its rounds count as rounds of the sweep
+            copy_budget::spend(SWEEP_BUCKET_BYTES);
+            self.sweep_chain(p.main_bucket(self.next_bucket())); // its rounds count as rounds of the sweep
         }
     }
 
@@ -136,14 +135,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Clears the dangling entries of a chain; ghosts only if their offsets could repeat.
+    /// Clears the dangling entries of a chain; without `ghosts` those of ghosts only if their offsets could
+    /// repeat before the scan comes again: the tails advance by less than half of the width meanwhile.
     pub(super) fn clear_dangling(&self, main: Bucket<'_>, ghosts: bool) {
         let p = self.partition;
         if p.is_store() {
             return;
         }
         let is_dangling = |entry: Entry| {
-            !entry.is_empty() && p.place(entry).is_none() && (ghosts || self.ghost_age(entry).is_none())
+            !entry.is_empty()
+                && p.place(entry).is_none()
+                && (ghosts || self.ghost_age(entry).is_none_or(|age| age > p.offset_mask / 2))
         };
         for word in self.words_backwards(main) {
             if is_dangling(Entry(p.word(word).load(Relaxed))) {

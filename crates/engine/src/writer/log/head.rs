@@ -30,6 +30,8 @@ impl Writer<'_> {
             self.skip_lap(which);
             return Ok(());
         }
+        // The head is passed in runs, and items behind each other often have one length.
+        p.region.prefetch(position + PREFETCH_ITEMS * header.units() as usize);
         if header.is_busy() && offset >= log.get(LogField::Opened) {
             return Err(Refusal::Busy);
         }
@@ -270,6 +272,8 @@ impl Writer<'_> {
     }
 }
 
+/// Items between the one that the head passes and the one whose header is prefetched.
+const PREFETCH_ITEMS: usize = 8;
 /// Units that one call of [`Writer::clean`] walks over.
 const CLEAN_UNITS: i64 = 128 << 10;
 /// Share of the data space, in percent, held by items that left early, at which cleaning begins.

@@ -2,11 +2,11 @@
 
 use micanite_memory::sync::{Ordering, fence};
 
-use crate::limits::WINDOW_REQUESTS;
+use crate::limits::{EVICT_BYTES, WINDOW_REQUESTS};
 use crate::log::item::Header;
 use crate::log::{Log, LogKind};
 use crate::partition::Place;
-use crate::region::LogField;
+use crate::region::{LogField, copy_budget};
 use crate::writer::{Refusal, Writer};
 
 impl Writer<'_> {
@@ -16,7 +16,7 @@ impl Writer<'_> {
     pub fn reserve_in_log(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
         let log = self.partition.log(which);
         let mut moves = self.partition.layout.policy.requeue_max;
-        let mut ahead_units = 0;
+        let mut passes = 0;
         loop {
             let end = log.lap_units() + units;
             if end > log.get(LogField::Limit) {
@@ -25,21 +25,29 @@ impl Writer<'_> {
                     false => return Ok(self.reserve_at_tail(log, which, units)),
                 }
             }
-            if log.is_free_to(end + ahead_units) {
+            let is_free = log.is_free_to(end);
+            if is_free && !self.makes_room_ahead(log, (end, units), passes, moves) {
                 return Ok(self.reserve_at_tail(log, which, units));
             }
-            let is_free = log.is_free_to(end);
             match self.pass_head(which, &mut moves) {
                 Err(_) if is_free => return Ok(self.reserve_at_tail(log, which, units)),
                 passed => passed?,
             }
-            // The next insertions find space, and void no hints. One that has moved its share is for itself.
-            let has_moves = moves > 0 || self.partition.layout.policy.requeue_max == 0;
-            ahead_units = match has_moves && !self.shared {
-                true => (units * AHEAD_ITEMS).min(log.get(LogField::Limit) / AHEAD_SHARE),
-                false => 0,
-            };
+            passes += 1;
         }
+    }
+
+    /// Returns whether an insertion of `units` that ends at `end`, and had to pass some items of the log,
+    /// passes another one: then the next insertions find space, and void no hints. One that has moved its
+    /// share of items, or spent its turn, does not.
+    #[inline]
+    fn makes_room_ahead(&self, log: Log<'_>, (end, units): (u64, u64), passes: u64, moves: u32) -> bool {
+        if passes == 0 || passes >= AHEAD_ITEMS || self.shared {
+            return false;
+        }
+        let ahead_units = (units * AHEAD_ITEMS).min(log.get(LogField::Limit) / AHEAD_SHARE);
+        let may_move = moves > 0 || self.partition.layout.policy.requeue_max == 0;
+        may_move && !log.is_free_to(end + ahead_units) && copy_budget::allows(EVICT_BYTES)
     }
 
     /// Reserves space at the tail that is known to be free.
@@ -79,8 +87,8 @@ impl Writer<'_> {
     }
 }
 
-/// Items of the length of the one that comes for which an insertion makes room, if it has to make any, and
-/// the share of the log that they take at most.
+/// Items that an insertion passes at most for others, items of the length of the one that comes for which an
+/// insertion makes room, if it has to make any, and the share of the log that they take at most.
 const AHEAD_ITEMS: u64 = WINDOW_REQUESTS as u64;
 const AHEAD_SHARE: u64 = 512;
 /// Units that leave a log that becomes shorter, for each unit that comes.
