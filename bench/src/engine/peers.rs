@@ -57,6 +57,12 @@ impl<const K: usize, const V: usize> Hashbrown<K, V> {
         self.map.get(key)
     }
 
+    /// Removes a key.
+    #[inline]
+    pub fn remove(&mut self, key: &[u8; K]) {
+        self.map.remove(key);
+    }
+
     /// Stores a value.
     #[inline]
     pub fn put(&mut self, key: [u8; K], value: [u8; V]) {
@@ -88,14 +94,19 @@ impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {
     }
 }
 
-/// quick_cache: a concurrent cache with eviction (S3-FIFO), sized so that nothing leaves.
+/// quick_cache: a concurrent cache with eviction (S3-FIFO).
 pub(crate) struct QuickCache<const K: usize, const V: usize> {
     cache: quick_cache::sync::Cache<[u8; K], [u8; V], quick_cache::UnitWeighter, OneShotXxh3>,
 }
 
 impl<const K: usize, const V: usize> QuickCache<K, V> {
     pub fn new(items: u64) -> Self {
-        let room = (items + items / 8) as usize;
+        Self::of_room(items + items / 8)
+    }
+
+    /// Makes a cache of so many items.
+    pub fn of_room(items: u64) -> Self {
+        let room = items as usize;
         let cache = quick_cache::sync::Cache::with(
             room,
             room as u64,
@@ -110,6 +121,39 @@ impl<const K: usize, const V: usize> QuickCache<K, V> {
 impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
     fn name(&self) -> &'static str {
         "quick_cache 0.7"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        let mut done = Done::default();
+        for operation in operations {
+            let key: [u8; K] = bytes(*operation);
+            if operation & SET != 0 {
+                self.cache.insert(key, bytes(*operation));
+            } else {
+                let found = self.cache.get(&key);
+                let found = found.map(|value| first_word(std::hint::black_box(&value)));
+                done.count(found, first_word(&key));
+            }
+        }
+        done
+    }
+}
+
+/// moka: a concurrent cache with eviction (TinyLFU).
+pub(crate) struct Moka<const K: usize, const V: usize> {
+    cache: moka::sync::Cache<[u8; K], [u8; V], OneShotXxh3>,
+}
+
+impl<const K: usize, const V: usize> Moka<K, V> {
+    /// Makes a cache of so many items.
+    pub fn new(items: u64) -> Self {
+        Self { cache: moka::sync::Cache::builder().max_capacity(items).build_with_hasher(OneShotXxh3) }
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for Moka<K, V> {
+    fn name(&self) -> &'static str {
+        "moka 0.12"
     }
 
     fn run(&mut self, operations: &[u32]) -> Done {

@@ -1,6 +1,7 @@
-//! Calls of the engine: by the length of the batch, and one request at a time.
+//! Calls of the engine: by the length of the batch, one request at a time, and new keys.
 
 mod batches;
+mod inserts;
 mod single;
 
 use super::Options;
@@ -9,5 +10,6 @@ use crate::results::measurement::Measurement;
 
 pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     batches::run(options, report)?;
-    single::run(options, report)
+    single::run(options, report)?;
+    inserts::run(options, report)
 }
