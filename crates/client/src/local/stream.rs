@@ -24,6 +24,8 @@ const WRITES_PLACES: usize = 256;
 const IN_FLIGHT_MAX: usize = 1024;
 /// Unsent bytes from which on no request is taken.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// Capacity that the buffer of unsent bytes keeps when all of them have left.
+const KEPT_BYTES_MAX: usize = 2 * UNSENT_BYTES_MAX;
 
 /// Writes that are not acknowledged, by parts of their keys' hashes.
 #[derive(Debug)]
@@ -182,6 +184,7 @@ impl RequestStream {
             return Err(io::ErrorKind::NotConnected.into());
         }
         self.flush()?;
+        self.drop_sent();
         self.receive(writes, sink)
     }
 
@@ -194,9 +197,18 @@ impl RequestStream {
                 Err(error) => return Err(error),
             }
         }
-        self.unsent.clear();
-        self.sent_bytes = 0;
         Ok(())
+    }
+
+    /// Drops bytes that were sent, once they are half of the buffer: no more bytes move than were sent.
+    fn drop_sent(&mut self) {
+        if self.sent_bytes >= self.unsent.len() - self.sent_bytes {
+            self.unsent.drain(..self.sent_bytes);
+            self.sent_bytes = 0;
+        }
+        if self.unsent.is_empty() && self.unsent.capacity() > KEPT_BYTES_MAX {
+            self.unsent.shrink_to(KEPT_BYTES_MAX);
+        }
     }
 
     fn receive(&mut self, writes: &Writes, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
@@ -255,5 +267,47 @@ impl RequestStream {
 impl AsFd for RequestStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The buffer of a writer that keeps the socket full is bounded, though it is never empty.
+    #[test]
+    fn bytes_that_were_sent_take_no_memory() {
+        const VALUE: [u8; 10_000] = [b'v'; 10_000];
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (mut stream, writes) = (RequestStream::new(near).unwrap(), Writes::default());
+        let set = Operation::set(b"key", &VALUE);
+        let mut one = Vec::new();
+        assert!(meta::request(&set, &mut one));
+        let (mut submitted, mut ended, mut taken) = (0, 0, 0);
+        let mut bytes = vec![0; 2 * one.len()];
+        while submitted < 2_000 {
+            while !stream.is_full(0) {
+                assert!(stream.submit(&set, (None, submitted, 0), &writes));
+                submitted += 1;
+            }
+            ended += stream.exchange(&writes, |_| {}).unwrap();
+            assert!(stream.has_unsent());
+            assert!(stream.unsent.capacity() <= 8 * UNSENT_BYTES_MAX, "{}", stream.unsent.capacity());
+            far.read_exact(&mut bytes).unwrap();
+            far.write_all(&b"HD\r\n".repeat(2)).unwrap();
+            taken += 2;
+        }
+        assert!(ended > 0 && ended <= taken);
+        let longest = Operation::set(b"key", &[b'v'; 8 << 20]);
+        assert!(stream.submit(&longest, (None, submitted, 0), &writes));
+        stream.stream.set_nonblocking(false).unwrap();
+        std::thread::scope(|scope| {
+            let all = far.try_clone().unwrap();
+            scope.spawn(move || io::copy(&mut { all }, &mut io::sink()).unwrap());
+            stream.flush().unwrap();
+            stream.drop_sent();
+            far.shutdown(std::net::Shutdown::Both).unwrap();
+        });
+        assert!(stream.unsent.capacity() <= KEPT_BYTES_MAX, "{}", stream.unsent.capacity());
     }
 }
