@@ -21,6 +21,8 @@ struct Stream {
     reader: BufReader<Timed<TcpStream>>,
     /// The connection is in the middle of a request, and cannot take another.
     is_over: bool,
+    /// The server has neither taken nor sent anything until the end of the time.
+    is_silent: bool,
 }
 
 /// The connection of a client to one server, if it needed one.
@@ -93,9 +95,11 @@ impl ServerStream {
         };
         stream.reader.get_mut().end_at(end);
         let answer = stream.call(operation);
+        if stream.is_silent {
+            self.silent = Some((Instant::now(), Error::TimedOut { server: address.to_string() }));
+        }
         match &answer {
-            Err(error @ Error::TimedOut { .. }) => self.silent = Some((Instant::now(), error.clone())),
-            Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown) => {}
+            Err(Error::TimedOut { .. } | Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown) => {}
             // Otherwise its remaining input has no request.
             _ if !stream.is_over => self.stream = Some(stream),
             _ => {}
@@ -129,7 +133,7 @@ impl Stream {
         let stream = TcpStream::connect_timeout(&server, left).map_err(failed)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { server, reader: BufReader::new(Timed::new(stream, end)), is_over: false })
+        Ok(Self { server, reader: BufReader::new(Timed::new(stream, end)), is_over: false, is_silent: false })
     }
 
     /// Returns whether the server has neither closed the connection nor sent what nobody asked for.
@@ -245,8 +249,11 @@ impl Stream {
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
         for part in parts {
             let written = self.reader.get_mut().write_all(part);
-            // The server lacks a part of the request, and cannot have executed it.
-            written.map_err(|error| self.failed(error.to_string()))?;
+            // The server lacks a part of the request, and cannot have executed it: that is no `TimedOut`.
+            written.map_err(|error| {
+                self.is_silent = error.kind() == io::ErrorKind::TimedOut;
+                self.failed(error.to_string())
+            })?;
         }
         Ok(())
     }
@@ -257,16 +264,18 @@ impl Stream {
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX);
         let read = limited.read_until(b'\n', &mut line);
         read.map_err(|error| self.lost(&error))?;
+        self.is_silent = false;
         match line.strip_suffix(b"\r\n") {
             Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
             None => Err(self.failed("the server closed the connection".to_owned())),
         }
     }
 
-    fn lost(&self, error: &io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::TimedOut => Error::TimedOut { server: self.server.to_string() },
-            _ => self.failed(error.to_string()),
+    fn lost(&mut self, error: &io::Error) -> Error {
+        self.is_silent = error.kind() == io::ErrorKind::TimedOut;
+        match self.is_silent {
+            true => Error::TimedOut { server: self.server.to_string() },
+            false => self.failed(error.to_string()),
         }
     }
 

@@ -142,3 +142,24 @@ fn many_calls_wait_for_one_deadline() {
     assert!(matches!(set, Err(Error::TimedOut { .. })), "{set:?}");
     assert_eq!(listener.incoming().take(2).filter(Result::is_ok).count(), 2);
 }
+
+/// A value that the server does not even take costs one deadline, too: the others are not sent.
+#[test]
+fn values_longer_than_the_buffers_of_sockets_wait_for_one_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut streams = ServerStream::new(Duration::from_millis(50));
+    let value = vec![b'v'; 8 << 20];
+    let (began, set) = (Instant::now(), Operation::set(b"key", &value));
+    let first = streams.call(began, address, &set);
+    assert!(matches!(first, Err(Error::Stream { .. })), "{first:?}");
+    for _ in 0..100 {
+        let other = streams.call(began, address, &set);
+        assert!(matches!(other, Err(Error::Unreachable { .. })), "{other:?}");
+    }
+    // A later call is sent.
+    let later = streams.call(Instant::now(), address, &set);
+    assert!(matches!(later, Err(Error::Stream { .. })), "{later:?}");
+    assert_eq!(listener.incoming().take(2).filter(Result::is_ok).count(), 2);
+}
