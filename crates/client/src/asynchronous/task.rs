@@ -59,15 +59,15 @@ impl Task {
         }
     }
 
-    /// Takes waiting calls, sends, receives. A call without room is retried as long as answers make room.
-    /// Once all answers have arrived, nothing else would wake the task.
+    /// Takes waiting calls, sends, receives. A call without room is retried as long as answers and deadlines
+    /// make room. Once all operations have ended, nothing else would wake the task.
     fn turn(&mut self) -> io::Result<()> {
         loop {
+            let ended = self.flights.ended();
             self.waiting.pass_all(&mut |call| self.flights.submit(call));
             self.flights.link.flush();
             match self.flights.receive() {
-                // Deadlines make room, too.
-                Ok(any) if !self.waiting.is_empty() && (any || self.flights.calls.is_empty()) => {}
+                Ok(any) if !self.waiting.is_empty() && (any || self.flights.ended() > ended) => {}
                 received => return received.map(drop),
             }
         }
@@ -75,6 +75,11 @@ impl Task {
 }
 
 impl Flights {
+    /// Returns the number of operations that have ended, those of the link itself among them.
+    fn ended(&self) -> u64 {
+        self.link.driver().counters().completed
+    }
+
     /// Ends the calls in flight. The error may go by, such as that of memory.
     fn give_up(&mut self, error: io::Error) {
         let mut unknown = Vec::new();
@@ -124,7 +129,7 @@ impl Flights {
     fn submit(&mut self, mut call: Call) -> Option<Call> {
         let now_ns = self.link.now_ns();
         let operation = call.operation.borrow();
-        let is_alone = self.calls.is_empty();
+        let makes_room = self.link.driver().pending() > 0;
         let error = match self.link.submit(now_ns, &operation, self.next) {
             Ok(()) => {
                 call.was_submitted();
@@ -132,7 +137,7 @@ impl Flights {
                 self.next += 1;
                 return None;
             }
-            Err(SubmitError::Full) if !is_alone => return Some(call),
+            Err(SubmitError::Full) if makes_room => return Some(call),
             Err(SubmitError::TooLong) if operation.opcode != Opcode::Noop => {
                 self.to_stream(call);
                 return None;

@@ -88,7 +88,8 @@ impl Link {
             while let Some(operation) = operations.get(next) {
                 match self.submit(now_ns, operation, first + next as u64) {
                     Ok(()) => in_flight += 1,
-                    Err(SubmitError::Full) if in_flight > 0 => break,
+                    // The client's own requests take room, too.
+                    Err(SubmitError::Full) if self.driver().pending() > 0 => break,
                     Err(SubmitError::TooLong) => large.push(next),
                     Err(error) => answers[next] = Some(Err(self.refused(error))),
                 }
@@ -107,7 +108,8 @@ impl Link {
                 }
             };
             self.poll(now_ns, &mut take)?;
-            if in_flight > 0 && self.driver().counters().completed == ended {
+            let is_over = next == operations.len() && in_flight == 0;
+            if !is_over && self.driver().counters().completed == ended {
                 self.wait(u64::MAX)?;
             }
         }

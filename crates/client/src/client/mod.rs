@@ -5,6 +5,8 @@ mod builder;
 mod exchange;
 mod shared;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use crate::error::Error;
 use crate::fabric::FabricLink;

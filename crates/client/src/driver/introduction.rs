@@ -6,7 +6,7 @@
 use super::slots::State;
 use super::submit::request;
 use super::{Driver, OWN_TOKEN};
-use crate::operation::Operation;
+use crate::operation::{Completion, Operation, Outcome};
 use micanite_wire::hash::KeyHash;
 
 impl Driver {
@@ -67,5 +67,24 @@ impl Driver {
         server.introducing = true;
         self.counters.submitted += 1;
         self.queue_first(index, now_ns);
+    }
+
+    /// Ends an introduction without a reply once the server has answered another request with an id: it is
+    /// needless, and its id would hold up the window. Executing it later changes nothing.
+    pub(super) fn end_introduction(&mut self, number: u16, sink: &mut impl FnMut(Completion<'_>)) {
+        let server = &self.servers[usize::from(number)];
+        if !server.introduced || !server.introducing {
+            return;
+        }
+        let is_introduction = |index: &u16| {
+            let slot = self.slots.get(*index);
+            let first = self.slots.entries(*index).first();
+            let is_own = first.is_some_and(|entry| entry.token == OWN_TOKEN);
+            slot.state != State::Free && slot.server == number && is_own
+        };
+        if let Some(index) = (0..self.slots.len() as u16).find(is_introduction) {
+            self.take_out(index);
+            self.end_all(index, Outcome::Unknown, sink);
+        }
     }
 }

@@ -206,6 +206,7 @@ impl Driver {
         if values > 0 {
             self.learn_value_bytes(index, values_bytes as f32 / values as f32);
         }
+        self.end_introduction(self.slots.get(index).server, sink);
         if retry.any() {
             self.count_retry(now_ns, index, &retry);
             self.send_again(now_ns, index, &retry);

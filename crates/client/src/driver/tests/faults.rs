@@ -64,6 +64,29 @@ fn every_first_request_with_an_id_may_get_lost() {
     }
 }
 
+/// The reply to a request that has introduced the client comes late: the introduction, whose own reply is
+/// lost, keeps no place in the window of ids.
+#[test]
+fn a_needless_introduction_holds_up_no_request() {
+    let mut fake = erew();
+    fake.facts.ids_window = 2;
+    let mut world = World::connected(patient(), vec![fake]);
+    world.call(&Operation::set(b"n", b"1"));
+    world.submit(&Operation::increment(b"n", 1), 9);
+    let sent = world.intercept();
+    world.loss = 100;
+    world.pass(100_000_000);
+    assert_eq!(world.driver.pending(), 2, "it is introduced");
+    let (to, request) = &sent[0];
+    let late = world.fakes[0].answer(*to, request).unwrap();
+    world.show(&late, *to);
+    assert_eq!((world.ended.last().unwrap().number, world.driver.pending()), (2, 0));
+    assert_eq!(world.driver.submit(world.now_ns, &Operation::increment(b"n", 1), 10), Ok(()));
+    world.loss = 0;
+    world.settle();
+    assert_eq!((world.ended.last().unwrap().number, world.driver.pending()), (3, 0));
+}
+
 #[test]
 fn other_operations_survive_losses() {
     let mut fake = erew();
