@@ -186,6 +186,14 @@ impl fmt::Display for Error {
     }
 }
 
+impl Error {
+    /// Returns whether it is a server's reply to a request, or says itself that the outcome is unknown.
+    pub(crate) fn is_of_reply(&self) -> bool {
+        use Error::{NotANumber, OutOfSpace, Refused, TimedOut, TooLarge};
+        matches!(self, NotANumber | OutOfSpace | Refused | TimedOut { .. } | TooLarge { .. })
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

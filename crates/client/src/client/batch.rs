@@ -155,8 +155,22 @@ fn repeat_reads(
 ) {
     for (place, operation) in answers.iter_mut().zip(operations) {
         if let (Some(Err(Error::OutcomeUnknown)), true) = (&place, operation.may_repeat()) {
-            *place = Some(link.call(operation));
+            *place = Some(repeat(operation, Error::OutcomeUnknown, || link.call(operation)));
         }
+    }
+}
+
+/// Repeats a call that has ended by an error of its stream. The error remains if the first attempt may have
+/// changed something and the second one had no reply.
+pub(crate) fn repeat(
+    operation: &Operation<'_>,
+    first: Error,
+    again: impl FnOnce() -> Result<Answer, Error>,
+) -> Result<Answer, Error> {
+    let is_harmless = operation.only_reads() || !matches!(first, Error::OutcomeUnknown);
+    match again() {
+        Err(error) if !is_harmless && !error.is_of_reply() => Err(first),
+        result => result,
     }
 }
 

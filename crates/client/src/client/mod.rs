@@ -15,7 +15,7 @@ use crate::local::LocalLink;
 use crate::operation::{Operation, Outcome};
 use micanite_memory::ForkMark;
 
-pub(crate) use batch::answer;
+pub(crate) use batch::{answer, repeat};
 pub use builder::Builder;
 pub use shared::SharedClient;
 pub(crate) use stream::{ServerStream, is_text_key};

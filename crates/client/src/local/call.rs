@@ -1,7 +1,7 @@
 //! Calls of a link: one operation, until it has ended.
 
 use super::link::LocalLink;
-use crate::client::{Answer, answer};
+use crate::client::{Answer, answer, repeat};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::operation::{Completion, Operation, Outcome};
@@ -16,7 +16,9 @@ impl LocalLink {
     /// Any [`Error`].
     pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         match self.call_once(operation) {
-            Err(Error::OutcomeUnknown) if operation.may_repeat() => self.call_once(operation),
+            Err(first @ Error::OutcomeUnknown) if operation.may_repeat() => {
+                repeat(operation, first, || self.call_once(operation))
+            }
             result => result,
         }
     }

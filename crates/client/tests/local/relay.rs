@@ -129,6 +129,31 @@ fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
     Ok(())
 }
 
+/// A get-and-touch that may have been executed has an unknown outcome, also if the server is gone when it is
+/// repeated: as a call of the client, and of its link.
+#[test]
+fn a_touch_whose_repetition_finds_no_server_is_unknown() {
+    type Call = fn(&mut Client) -> Result<(), Error>;
+    let calls: [Call; 2] = [
+        |client| client.get_and_touch(b"key", 100).map(drop),
+        |client| client.local_link().unwrap().call(&Operation::get_and_touch(b"key", 100)).map(drop),
+    ];
+    for call in calls {
+        let server = Local::start("-t 2");
+        let relay = Relay::new(&server);
+        std::thread::scope(|scope| {
+            let called = scope.spawn(|| call(&mut relay.connect()?));
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+            assert!((&ours).read(&mut [0; 100]).unwrap() > 0);
+            std::fs::remove_file(&relay.path).unwrap();
+            drop((ours, first));
+            let ended = called.join().unwrap();
+            assert!(matches!(ended, Err(Error::OutcomeUnknown)), "{ended:?}");
+        });
+    }
+}
+
 /// A server that refuses a long value at its head, and then takes no more of it, keeps no later call waiting:
 /// nothing is on its way that could end by its deadline.
 #[test]

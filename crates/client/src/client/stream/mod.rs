@@ -1,6 +1,6 @@
 //! Values that do not fit a datagram: memcached's text protocol over TCP, one operation at a time.
 
-use super::{Answer, Value};
+use super::{Answer, Value, repeat};
 use crate::error::Error;
 use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -63,17 +63,14 @@ impl ServerStream {
             });
         }
         let end = Instant::now() + self.deadline;
-        let mut answer = self.attempt(address, operation, end);
-        let is_lost = matches!(answer, Err(Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown));
-        if is_lost && self.silent.is_none() && operation.may_repeat() && Instant::now() < end {
-            let first = std::mem::replace(&mut answer, self.attempt(address, operation, end));
-            if let (Err(Error::OutcomeUnknown), Err(Error::Stream { .. } | Error::Io(_))) = (&first, &answer)
+        match self.attempt(address, operation, end) {
+            Err(first @ (Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown))
+                if self.silent.is_none() && operation.may_repeat() && Instant::now() < end =>
             {
-                // The second attempt had no effect, and the first one may have had.
-                answer = first;
+                repeat(operation, first, || self.attempt(address, operation, end))
             }
+            result => result,
         }
-        answer
     }
 
     fn attempt(
