@@ -187,6 +187,11 @@ impl fmt::Display for Error {
 }
 
 impl Error {
+    /// Returns whether it is about one request: the server may well answer others.
+    pub(crate) fn is_of_one_request(&self) -> bool {
+        matches!(self, Self::BadKey | Self::KeyNotText | Self::Refused)
+    }
+
     /// Returns whether it is a server's reply to a request, or says itself that the outcome is unknown.
     pub(crate) fn is_of_reply(&self) -> bool {
         use Error::{NotANumber, OutOfSpace, Refused, TimedOut, TooLarge};

@@ -9,7 +9,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::Owned;
 use crate::client::{Answer, Value};
 use crate::error::Error;
-use crate::local::{LocalLink, SharedReading, Writes};
+use crate::local::{LocalLink, SharedReading, Writes, has_key_length};
 use crate::operation::{Opcode, Operation, Outcome};
 
 /// Handle of a link. Clones share it.
@@ -84,17 +84,26 @@ impl LocalHandle {
         Some(Answer { outcome, number: 0, value: value.unwrap_or_default(), resent: false })
     }
 
-    /// Gets the values of many keys. Each key has its own result.
+    /// Gets the values of many keys. Each key has its own result. If the server does not answer for a key, it
+    /// is not asked for the others, whose error is the same.
     pub async fn get_each(&self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Error>> {
         let mut values = Vec::with_capacity(keys.len());
+        let mut lost: Option<Error> = None;
         for key in keys {
-            values.push(match self.look(key) {
-                Some(value) => Ok(value),
-                None => {
+            let value = match (self.look(key), &lost) {
+                (Some(value), _) => Ok(value),
+                (None, Some(error)) if has_key_length(key) => Err(error.clone()),
+                (None, _) => {
                     let answer = self.call(&Operation::get(key)).await;
                     answer.map(|answer| (answer.outcome == Outcome::Ok).then_some(answer.value))
                 }
-            });
+            };
+            if let Err(error) = &value
+                && !error.is_of_one_request()
+            {
+                lost = Some(error.clone());
+            }
+            values.push(value);
         }
         values
     }

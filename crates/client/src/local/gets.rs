@@ -78,7 +78,7 @@ impl LocalLink {
                     _ => self.get(part[index], &mut value),
                 };
                 if let Err(error) = &got
-                    && !matches!(error, Error::BadKey | Error::KeyNotText | Error::Refused)
+                    && !error.is_of_one_request()
                 {
                     lost = Some(error.clone());
                 }
@@ -176,6 +176,6 @@ fn numbers(bits: u64) -> impl Iterator<Item = usize> {
 
 /// Returns whether a key has a length that keys have.
 #[inline]
-pub(super) fn has_key_length(key: &[u8]) -> bool {
+pub(crate) fn has_key_length(key: &[u8]) -> bool {
     (1..=KEY_BYTES_MAX).contains(&key.len())
 }

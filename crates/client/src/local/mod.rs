@@ -23,6 +23,8 @@ mod shared;
 mod stream;
 mod url;
 
+#[cfg(feature = "async")]
+pub(crate) use gets::has_key_length;
 pub use link::LocalLink;
 pub(crate) use shared::{SharedReading, leak_if_locked};
 #[cfg(feature = "async")]

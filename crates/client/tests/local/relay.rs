@@ -154,6 +154,31 @@ fn a_touch_whose_repetition_finds_no_server_is_unknown() {
     }
 }
 
+/// A server that does not answer for one of many keys is not asked for the others.
+#[cfg(feature = "async")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_keys_of_a_task_wait_for_a_silent_server_once() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let options = Options { deadline_ns: 1_000_000_000, ..Options::default() };
+    let builder = Builder::default().server(&relay.url()).options(options);
+    let connected = tokio::spawn(builder.connect_async());
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let attached = relay.welcome(|attached| {
+        attached.requests = OwnedFd::from(theirs);
+        // Gets are requests, because this memory is not read.
+        attached.partitions[0] = unsealed(&attached.partitions[0]).1;
+    });
+    let client = connected.await.unwrap()?;
+    let found = client.get_each(&[b"a", b"b", b"", b"c"]).await;
+    drop((ours, attached));
+    assert!(matches!(found[2], Err(Error::BadKey)), "{found:?}");
+    // Each further question would have found no stream.
+    let is_late = |number: &usize| matches!(found[*number], Err(Error::TimedOut { .. }));
+    assert!([0, 1, 3].iter().all(is_late), "{found:?}");
+    Ok(())
+}
+
 /// A server that refuses a long value at its head, and then takes no more of it, keeps no later call waiting:
 /// nothing is on its way that could end by its deadline.
 #[test]
