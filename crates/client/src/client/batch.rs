@@ -139,11 +139,7 @@ impl Link {
     ) -> Result<Answer, Error> {
         let server = self.driver().server_now(operation.key);
         let address = self.stream_address(server)?;
-        let answer = streams[server].call(began, address, operation);
-        answer.map_err(|error| match error {
-            Error::Unreachable { .. } => Error::Unreachable { server: self.name(server).to_owned() },
-            other => other,
-        })
+        streams[server].call(began, address, operation)
     }
 }
 

@@ -118,7 +118,7 @@ impl Builder {
                 Link::connect_on(&servers, self.options.clone(), queue)?
             }
         };
-        let streams = servers.iter().map(|_| ServerStream::new(deadline)).collect();
+        let streams = servers.iter().map(|server| ServerStream::new(&server.name, deadline)).collect();
         Ok(Way::Datagrams(Box::new((link, streams))))
     }
 

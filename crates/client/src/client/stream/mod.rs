@@ -28,6 +28,8 @@ struct Stream {
 /// The connection of a client to one server, if it needed one.
 #[derive(Debug)]
 pub(crate) struct ServerStream {
+    /// Name of the server in errors without a TCP address of their own.
+    name: String,
     stream: Option<Stream>,
     deadline: Duration,
     /// End of the last call that the server did not answer, and its error.
@@ -35,8 +37,8 @@ pub(crate) struct ServerStream {
 }
 
 impl ServerStream {
-    pub(crate) fn new(deadline: Duration) -> Self {
-        Self { stream: None, deadline, silent: None }
+    pub(crate) fn new(name: &str, deadline: Duration) -> Self {
+        Self { name: name.to_owned(), stream: None, deadline, silent: None }
     }
 
     /// Executes an operation at the server, whose TCP port is at `address`. A read whose connection was lost
@@ -93,8 +95,12 @@ impl ServerStream {
         stream.reader.get_mut().end_at(end);
         let answer = stream.call(operation);
         if stream.is_silent {
-            self.silent = Some((Instant::now(), Error::TimedOut { server: address.to_string() }));
+            self.silent = Some((Instant::now(), Error::TimedOut { server: self.name.clone() }));
         }
+        let answer = answer.map_err(|error| match error {
+            Error::TimedOut { .. } => Error::TimedOut { server: self.name.clone() },
+            error => error,
+        });
         match &answer {
             Err(Error::TimedOut { .. } | Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown) => {}
             // Otherwise its remaining input has no request.
@@ -268,10 +274,11 @@ impl Stream {
         }
     }
 
+    /// Returns the error of a lost reply. The server is named later where no reply came in time.
     fn lost(&mut self, error: &io::Error) -> Error {
         self.is_silent = error.kind() == io::ErrorKind::TimedOut;
         match self.is_silent {
-            true => Error::TimedOut { server: self.server.to_string() },
+            true => Error::TimedOut { server: String::new() },
             false => self.failed(error.to_string()),
         }
     }

@@ -30,7 +30,7 @@ fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new(Duration::from_millis(200));
+    let mut streams = ServerStream::new("name", Duration::from_millis(200));
     let stream = Stream::connect(address, Instant::now()).unwrap();
     setsockopt(stream.reader.get_ref().get_ref(), SndBuf, &(64 << 10)).unwrap();
     streams.stream = Some(stream);
@@ -48,14 +48,14 @@ fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
 }
 
 fn streams() -> ServerStream {
-    ServerStream::new(Duration::from_secs(20))
+    ServerStream::new("name", Duration::from_secs(20))
 }
 
 /// The server may have executed what it has got.
 #[test]
 fn the_outcome_of_a_store_without_a_reply_in_time_is_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut streams = ServerStream::new(Duration::from_millis(50));
+    let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let address = listener.local_addr().unwrap();
     let answer = streams.call(Instant::now(), address, &Operation::set(b"key", b"value"));
     assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
@@ -127,13 +127,16 @@ fn an_unknown_reply_to_a_change_has_an_unknown_outcome() {
 fn many_calls_wait_for_one_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new(Duration::from_millis(50));
+    let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let began = Instant::now();
     let (get, set) = (Operation::get(b"key"), Operation::set(b"key", b"value"));
-    assert!(matches!(streams.call(began, address, &get), Err(Error::TimedOut { .. })));
+    let first = streams.call(began, address, &get);
+    assert!(matches!(&first, Err(Error::TimedOut { server }) if server == "name"), "{first:?}");
     for _ in 0..1000 {
-        assert!(matches!(streams.call(began, address, &get), Err(Error::TimedOut { .. })));
-        assert!(matches!(streams.call(began, address, &set), Err(Error::Unreachable { .. })));
+        let got = streams.call(began, address, &get);
+        assert!(matches!(&got, Err(Error::TimedOut { server }) if server == "name"), "{got:?}");
+        let stored = streams.call(began, address, &set);
+        assert!(matches!(&stored, Err(Error::Unreachable { server }) if server == "name"), "{stored:?}");
     }
     let bad = streams.call(began, address, &Operation::get(b"not text"));
     assert!(matches!(bad, Err(Error::KeyNotText)), "{bad:?}");
@@ -149,7 +152,7 @@ fn values_longer_than_the_buffers_of_sockets_wait_for_one_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new(Duration::from_millis(50));
+    let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let value = vec![b'v'; 8 << 20];
     let (began, set) = (Instant::now(), Operation::set(b"key", &value));
     let first = streams.call(began, address, &set);
