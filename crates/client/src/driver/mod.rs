@@ -190,9 +190,9 @@ impl Driver {
         &self.continuum
     }
 
-    /// Returns the server of a key.
+    /// Returns the server of a key; the first one for no key, which is that of a no-op.
     pub fn server_of(&self, key: &[u8]) -> usize {
-        self.continuum.find(key)
+        if key.is_empty() || self.servers.len() == 1 { 0 } else { self.continuum.find(key) }
     }
 
     /// Returns the number of operations that have not ended.

@@ -43,12 +43,7 @@ impl Driver {
         if key.is_empty() != is_noop || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
-        let server = match self.servers.len() {
-            1 => 0,
-            _ if is_noop => 0,
-            _ => self.continuum.find(key),
-        };
-        let server = self.server_or_substitute(server, key)?;
+        let server = self.server_or_substitute(self.server_of(key), key)?;
         let taken = self.place(now_ns, server, operation, token);
         match taken {
             Ok(()) => self.counters.submitted += 1,
@@ -60,7 +55,7 @@ impl Driver {
 
     /// Returns the server that requests for a key go to now: its own, or the one that stands in for it.
     pub(crate) fn server_now(&self, key: &[u8]) -> usize {
-        let own = self.continuum.find(key);
+        let own = self.server_of(key);
         self.server_or_substitute(own, key).map_or(own, usize::from)
     }
 

@@ -73,9 +73,8 @@ impl<T: Transport> Pool<T> {
             self.poll(|_| {});
             let now_ns = T::now_ns();
             let is_tried = |key: &[u8]| {
-                // No key: a no-op, which goes to the first one.
-                let server = if key.is_empty() { 0 } else { self.server_of(key) };
-                self.connection(server).is_tried_again(now_ns, patience_ns)
+                let connection = self.connection(self.server_of(key));
+                connection.is_tried_again(now_ns, patience_ns)
             };
             if now_ns >= end_ns || !keys.clone().any(is_tried) {
                 return;
@@ -102,9 +101,9 @@ impl<T: Transport> Pool<T> {
         (&self.continuum, self.context.options.deadline_ns)
     }
 
-    /// Returns the server of a key.
+    /// Returns the server of a key; the first one for no key, which is that of a no-op.
     pub(super) fn server_of(&self, key: &[u8]) -> usize {
-        if self.connections.len() == 1 { 0 } else { self.continuum.find(key) }
+        if key.is_empty() || self.connections.len() == 1 { 0 } else { self.continuum.find(key) }
     }
 
     #[inline]
@@ -114,8 +113,7 @@ impl<T: Transport> Pool<T> {
         if key.is_empty() != is_noop || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
-        let server = if is_noop { 0 } else { self.server_of(key) };
-        let server = self.server_or_substitute(server, key)?;
+        let server = self.server_or_substitute(self.server_of(key), key)?;
         self.idle_since = u64::MAX;
         let taken = self.connections[server].submit(&mut self.context, operation, token);
         match taken {

@@ -247,11 +247,7 @@ impl Link {
         loop {
             let now_ns = self.now_ns();
             self.poll(now_ns, |_| {})?;
-            let is_tried = |key: &[u8]| {
-                // No key: a no-op, which goes to the first one.
-                let server = if key.is_empty() { 0 } else { self.driver.server_of(key) };
-                self.driver.is_tried_again(now_ns, server)
-            };
+            let is_tried = |key: &[u8]| self.driver.is_tried_again(now_ns, self.driver.server_of(key));
             if now_ns >= end_ns || !keys.clone().any(is_tried) {
                 return Ok(());
             }

@@ -3,8 +3,9 @@
 use super::fake::Fake;
 use super::options;
 use super::world::World;
+use crate::ketama::Continuum;
 use crate::operation::{Operation, Outcome};
-use crate::options::{OnDead, Options};
+use crate::options::{OnDead, Options, ServerAddress};
 use crate::{SubmitError, driver::Driver};
 use micanite_wire::native::{Header, Kind, PartitionAccess, Requests};
 use std::collections::HashSet;
@@ -31,6 +32,21 @@ fn keys_are_spread_over_the_list() {
         let at_home = |key: &Vec<u8>| world.driver.server_of(key) == server;
         assert!(fake.keys().iter().all(at_home));
     }
+}
+
+/// Errors of a no-op name the server that it goes to, whatever ketama makes of an empty key.
+#[test]
+fn a_no_op_belongs_to_the_first_server() {
+    let list = |number: u8| {
+        let server = |last: u8| ServerAddress::resolve(&format!("10.0.{number}.{last}:1000")).unwrap();
+        [server(1), server(2), server(3)]
+    };
+    let of_empty_key = |servers: &[ServerAddress]| {
+        Continuum::new(servers.iter().map(|server| (server.name.as_str(), 1))).find(b"")
+    };
+    let servers = (0..).map(list).find(|servers| of_empty_key(servers) != 0).unwrap();
+    let driver = Driver::new(options(), &servers, 1);
+    assert_eq!((driver.server_of(b""), driver.server_now(b"")), (0, 0));
 }
 
 #[test]
