@@ -77,8 +77,12 @@ pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Opt
     let mut stream = RequestStream::new(UnixStream::from(stream))?;
     if let Some((user, password)) = url.login() {
         match stream.log_in(user, password, end) {
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok((reading, None)),
-            result => result.map_err(|_| Error::Login { server: server() })?,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Error::Login { server: server() });
+            }
+            Err(error) => return Err(silent(error)),
         }
     }
     Ok((reading, Some(stream)))

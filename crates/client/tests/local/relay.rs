@@ -40,8 +40,16 @@ impl<'a> Relay<'a> {
 
     /// Welcomes one client. Returns its attachment, and the socket of the hello.
     fn welcome(&self, change: impl FnOnce(&mut Attached)) -> (Attached, UnixStream) {
+        self.welcome_user((b"", b""), change)
+    }
+
+    fn welcome_user(
+        &self,
+        (user, password): (&[u8], &[u8]),
+        change: impl FnOnce(&mut Attached),
+    ) -> (Attached, UnixStream) {
         let mut hello = self.listener.accept().unwrap().0;
-        let mut bytes = request(b"", b"").unwrap();
+        let mut bytes = request(user, password).unwrap();
         hello.read_exact(&mut bytes).unwrap();
         let mut attached = attach(self.server);
         change(&mut attached);
@@ -127,6 +135,25 @@ fn reads_are_repeated_after_a_lost_stream() -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// A stream that ends during the login says nothing about the password.
+#[test]
+fn a_stream_that_is_lost_at_the_login_is_no_wrong_password() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let url = LocalUrl::parse(&format!("{}?user=me&password=secret", relay.url())).unwrap();
+    let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
+    std::thread::scope(|scope| {
+        let connected = scope.spawn(|| LocalLink::connect(&url, &options).map(drop));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let first =
+            relay.welcome_user((b"me", b"secret"), |attached| attached.requests = OwnedFd::from(theirs));
+        assert!((&ours).read(&mut [0; 100]).unwrap() > 0);
+        drop((ours, first));
+        let refused = connected.join().unwrap();
+        assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
+    });
 }
 
 /// A get-and-touch that may have been executed has an unknown outcome, also if the server is gone when it is
