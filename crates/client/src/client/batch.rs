@@ -1,6 +1,6 @@
 //! Concurrent operations, until all have ended.
 
-use super::{Answer, Client, ServerStream, Value, Way, exchange};
+use super::{Answer, Client, ServerStream, TOKEN_FIRST, Value, Way, exchange};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
@@ -46,7 +46,7 @@ impl Client {
             };
             match &mut self.way {
                 Way::Datagrams(datagrams) => datagrams.0.give_up(sent),
-                Way::Local(link) => link.give_up(sent),
+                Way::Local(link) => link.give_up(|token| token >= TOKEN_FIRST, sent),
                 // Only the child of a fork gets errors there, and connects anew.
                 Way::Fabric(_) => {}
             }

@@ -1,11 +1,11 @@
 //! Concurrent operations over links that submit and poll, until all have ended.
 
-use super::Answer;
 use super::batch::{answer, number_of};
+use super::{Answer, TOKEN_FIRST};
 use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::fabric::FabricLink;
-use crate::local::LocalLink;
+use crate::local::{EndedList, LocalLink};
 use crate::operation::{Completion, Operation};
 use std::io;
 
@@ -21,6 +21,8 @@ pub(super) trait Exchange {
     fn refused(&self, key: &[u8], error: SubmitError) -> Error;
     /// Names the server in an error.
     fn named(&self, key: &[u8], error: Error) -> Error;
+    /// Takes completions of other callers of the link back, for their next poll.
+    fn keep(&mut self, others: EndedList);
 }
 
 macro_rules! exchange {
@@ -58,6 +60,10 @@ macro_rules! exchange {
             fn named(&self, key: &[u8], error: Error) -> Error {
                 self.named(key, error)
             }
+
+            fn keep(&mut self, others: EndedList) {
+                self.keep(others);
+            }
         }
     };
 }
@@ -68,8 +74,27 @@ exchange!(LocalLink);
 /// Executes a batch, whose tokens count from `first`.
 pub(super) fn exchange(
     link: &mut impl Exchange,
+    batch: (&[Operation<'_>], u64),
+    answers: &mut [Option<Result<Answer, Error>>],
+) -> io::Result<()> {
+    let mut others = EndedList::default();
+    let exchanged = run(link, batch, answers, &mut others);
+    link.keep(others);
+    exchanged?;
+    for (place, operation) in answers.iter_mut().zip(batch.0) {
+        *place = match place.take() {
+            Some(Err(error)) => Some(Err(link.named(operation.key, error))),
+            other => other,
+        };
+    }
+    Ok(())
+}
+
+fn run(
+    link: &mut impl Exchange,
     (operations, first): (&[Operation<'_>], u64),
     answers: &mut [Option<Result<Answer, Error>>],
+    others: &mut EndedList,
 ) -> io::Result<()> {
     link.try_again(operations.iter().map(|operation| operation.key))?;
     let (mut next, mut in_flight) = (0, 0_usize);
@@ -84,20 +109,19 @@ pub(super) fn exchange(
             next += 1;
         }
         let ended = link.poll(now_ns, |completion| {
-            if let Some(number) = number_of(completion.token, first, operations.len()) {
-                in_flight -= 1;
-                answers[number] = Some(answer(&completion));
+            match number_of(completion.token, first, operations.len()) {
+                Some(number) => {
+                    in_flight -= 1;
+                    answers[number] = Some(answer(&completion));
+                }
+                None if completion.token < TOKEN_FIRST => others.keep(&completion),
+                // It was left by a call that has ended by an error or a panic.
+                None => {}
             }
         })?;
         if ended == 0 && (in_flight > 0 || next < operations.len()) {
             link.wait(u64::MAX)?;
         }
-    }
-    for (place, operation) in answers.iter_mut().zip(operations) {
-        *place = match place.take() {
-            Some(Err(error)) => Some(Err(link.named(operation.key, error))),
-            other => other,
-        };
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ pub struct Client {
     next_token: u64,
 }
 
-/// Token of the first operation. Callers of [`Client::local_link`] count theirs from 0, most likely.
+/// Token of the first operation. Those of callers of [`Client::local_link`] are lower.
 const TOKEN_FIRST: u64 = 1 << 63;
 
 /// Way to the servers.
@@ -142,7 +142,8 @@ impl Client {
         }
     }
 
-    /// Returns the link to a server on the same host, for gets without allocation and for its counters.
+    /// Returns the link to a server on the same host, for gets without allocation and for its counters. The
+    /// client's own operations have tokens from 2^63 on.
     pub fn local_link(&mut self) -> Option<&mut LocalLink> {
         match &mut self.way {
             Way::Local(link) => Some(link),

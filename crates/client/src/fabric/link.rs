@@ -12,6 +12,7 @@ use crate::driver::SubmitError;
 use crate::error::Error;
 #[cfg(feature = "async")]
 use crate::ketama::Continuum;
+use crate::local::EndedList;
 use crate::operation::{Completion, Operation};
 use crate::random;
 use micanite_memory::ForkMark;
@@ -143,6 +144,9 @@ impl FabricLink {
         let names = (0..self.pool.servers()).map(|server| self.pool.connection(server).name());
         (names, continuum, deadline_ns)
     }
+
+    /// Does nothing: a client lets nobody else submit here.
+    pub(crate) fn keep(&mut self, _: EndedList) {}
 
     /// Returns the error of a refused operation.
     pub(crate) fn refused(&self, key: &[u8], error: SubmitError) -> Error {

@@ -25,7 +25,7 @@ impl LocalLink {
 
     fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         if std::mem::replace(&mut self.is_calling, true) {
-            self.give_up(|_| {});
+            self.give_up(|token| token == CALL, |_| {});
         }
         // Completions of other operations wait here: nobody else takes them meanwhile.
         let mut others = std::mem::take(&mut self.ended);
@@ -74,8 +74,7 @@ impl LocalLink {
             }
         }
         // Attaching has ended those of the stream before, also where it failed.
-        self.ended.deliver(|ended| others.keep(&ended));
-        self.ended = others;
+        self.keep(others);
         self.is_calling = false;
         result.map_err(|error| self.named(operation.key, error))
     }

@@ -21,7 +21,7 @@ struct Ended {
 
 /// Operations in the order of their ends.
 #[derive(Debug, Default)]
-pub(super) struct EndedList {
+pub(crate) struct EndedList {
     list: VecDeque<Ended>,
     values: Vec<u8>,
 }
@@ -45,6 +45,11 @@ impl EndedList {
             number: of.number,
             value: start..self.values.len(),
         });
+    }
+
+    /// Drops all of them but those with some tokens.
+    pub fn retain(&mut self, is_kept: impl Fn(u64) -> bool) {
+        self.list.retain(|ended| is_kept(ended.token));
     }
 
     /// Passes all of them on. Returns their number.

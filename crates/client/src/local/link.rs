@@ -309,10 +309,22 @@ impl LocalLink {
         }
     }
 
-    /// Ends all operations without a completion. `sent` gets the tokens of those that may be executed.
-    pub(crate) fn give_up(&mut self, mut sent: impl FnMut(u64)) {
-        self.lose_stream(Outcome::Unknown, |token, _, _| sent(token));
-        self.ended = EndedList::default();
+    /// Ends a caller's operations without a completion. `sent` gets the tokens of those that may be executed.
+    /// Operations of others that are on their way end as unknown.
+    pub(crate) fn give_up(&mut self, is_own: impl Fn(u64) -> bool, mut sent: impl FnMut(u64)) {
+        let mut others = std::mem::take(&mut self.ended);
+        others.retain(|token| !is_own(token));
+        self.lose_stream(Outcome::Unknown, |token, opcode, outcome| match is_own(token) {
+            true => sent(token),
+            false => others.keep(&Completion::without_reply(token, opcode, outcome)),
+        });
+        self.ended = others;
+    }
+
+    /// Keeps completions for the next poll, before those that have ended since.
+    pub(crate) fn keep(&mut self, mut others: EndedList) {
+        self.ended.deliver(|ended| others.keep(&ended));
+        self.ended = others;
     }
 
     /// Hands the mapped memory to somebody else, who reads it for this link: from now on all gets go over

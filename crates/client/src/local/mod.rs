@@ -23,6 +23,7 @@ mod shared;
 mod stream;
 mod url;
 
+pub(crate) use ended::EndedList;
 #[cfg(feature = "async")]
 pub(crate) use gets::has_key_length;
 pub use link::LocalLink;

@@ -259,6 +259,25 @@ fn a_call_after_the_servers_end_loses_no_completion() {
     assert_eq!(ended, expected);
 }
 
+/// Operations that were submitted to the link of a client are completed there, whatever the client does.
+#[test]
+fn calls_of_a_client_lose_no_completion_of_its_link() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let mut client = server.client();
+    let link = client.local_link().unwrap();
+    for token in 0..10 {
+        link.submit(link.now_ns(), &Operation::set(&[token], b"value"), token.into()).unwrap();
+    }
+    client.set(b"other", b"value", 0, 0)?;
+    client.gets(b"other")?;
+    assert!(client.batch(&[Operation::noop()])[0].is_ok());
+    let (link, mut ended) = (client.local_link().unwrap(), Vec::new());
+    link.poll(link.now_ns(), |one| ended.push((one.token, one.outcome))).unwrap();
+    let expected: Vec<_> = (0..10).map(|token| (token, Outcome::Ok)).collect();
+    assert_eq!(ended, expected);
+    Ok(())
+}
+
 /// Threads that share a client get what is in memory without waiting for another thread's write.
 #[test]
 fn threads_get_from_memory_while_one_waits_for_a_write() -> Result<(), Error> {

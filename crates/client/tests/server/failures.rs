@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use micanite_client::{Client, Error, Operation, Options};
+use micanite_client::{Client, Error, Operation, Options, Outcome};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
@@ -134,6 +134,25 @@ fn a_write_that_was_sent_before_an_error_is_unknown() -> Result<(), Error> {
             assert!(matches!(failed, Err(Error::OutcomeUnknown)), "{failed:?}");
         }
     }
+    Ok(())
+}
+
+/// A failed call of a client takes no completion from who has submitted operations to its link.
+#[test]
+fn a_failed_call_loses_no_completion_of_another_caller() -> Result<(), Error> {
+    let both = Both::start();
+    let mut client = builder(&both.names()[1]).connect()?;
+    client.set(b"key", b"value", 0, 0)?;
+    let failed = without_waits(&both.server, || {
+        let link = client.local_link().unwrap();
+        link.submit(link.now_ns(), &Operation::get(b"key"), 1).unwrap();
+        link.submit(link.now_ns(), &Operation::set(b"key", b"other"), 2).unwrap();
+        client.gets(b"key")
+    });
+    assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+    let (link, mut ended) = (client.local_link().unwrap(), Vec::new());
+    link.poll(link.now_ns(), |one| ended.push((one.token, one.outcome))).unwrap();
+    assert_eq!(ended, [(1, Outcome::Ok), (2, Outcome::Unknown)]);
     Ok(())
 }
 
