@@ -24,9 +24,11 @@ use super::stream::RequestStream;
 use crate::error::Error;
 use crate::link::timed::Timed;
 
-/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for all answers. The
-/// stream is `None` if the server has no free connection for it.
-pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<(Reading, Option<RequestStream>), Error> {
+/// The memory and the stream of a server; `None` if it has no free connection for the stream.
+pub(super) type Attached = (Reading, Option<RequestStream>);
+
+/// Attaches to a server: connects, says hello, maps what comes. Waits at most `deadline` for all answers.
+pub(super) fn attach(url: &LocalUrl, deadline: Duration) -> Result<Attached, Error> {
     let server = || url.to_string();
     let (user, password) = match url.login() {
         Some((user, password)) => (user.as_bytes(), password.as_bytes()),

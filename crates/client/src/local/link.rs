@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::attach::attach;
+use super::attach::{Attached, attach};
 use super::call::CALL;
 use super::ended::EndedList;
 use super::gets::has_key_length;
@@ -20,6 +20,11 @@ use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 use crate::options::Options;
+
+/// Time in which a server frees the place of a client that has let its memory go.
+const PLACE_WAIT: Duration = Duration::from_millis(100);
+/// Pause between two attempts to get that place.
+const PLACE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
 /// the parent had on its way is the parent's, and ends as [`Outcome::Unknown`] in the child.
@@ -277,29 +282,51 @@ impl LocalLink {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        let attached = attach(&self.url, Duration::from_nanos(self.deadline_ns));
-        self.lacks_place = matches!(attached, Err(Error::ServerFull { .. }));
-        match attached {
-            Ok((reading, stream)) => {
-                let is_full = stream.is_none();
-                (self.reading, self.stream) = (Some(reading), stream);
-                self.attached_at_ns = self.now_ns();
-                self.pause.let_in();
-                if is_full {
-                    self.pause.begin(self.attached_at_ns, true);
-                }
-                self.counters.attached += 1;
-                Ok(())
-            }
-            Err(error) => {
-                self.pause.begin(self.now_ns(), self.lacks_place);
-                if self.lacks_place {
-                    // The memory may have the place that is missing.
-                    self.reading = None;
-                }
-                Err(error)
-            }
+        let mut attached = attach(&self.url, self.deadline());
+        // The memory may have the place that is missing.
+        if is_full(&attached) && self.reading.take().is_some() {
+            attached = self.attach_at_own_place();
         }
+        self.finish(attached)
+    }
+
+    /// Attaches where the memory that somebody has let go had the place that was missing.
+    pub(super) fn attach_without_memory(&mut self) {
+        let attached = self.attach_at_own_place();
+        // The next call fails by the same error.
+        let _ = self.finish(attached);
+    }
+
+    /// Attaches when the server has seen that the memory was let go, unless another client is faster.
+    fn attach_at_own_place(&self) -> Result<Attached, Error> {
+        let end = Instant::now() + PLACE_WAIT;
+        loop {
+            let attached = attach(&self.url, self.deadline());
+            if !is_full(&attached) || Instant::now() >= end {
+                return attached;
+            }
+            std::thread::sleep(PLACE_PAUSE);
+        }
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_nanos(self.deadline_ns)
+    }
+
+    fn finish(&mut self, attached: Result<Attached, Error>) -> Result<(), Error> {
+        self.lacks_place = is_full(&attached);
+        let (reading, stream) = attached.inspect_err(|_| {
+            self.pause.begin(self.clock.elapsed().as_nanos() as u64, self.lacks_place);
+        })?;
+        let lacks_connection = stream.is_none();
+        (self.reading, self.stream) = (Some(reading), stream);
+        self.attached_at_ns = self.now_ns();
+        self.pause.let_in();
+        if lacks_connection {
+            self.pause.begin(self.attached_at_ns, true);
+        }
+        self.counters.attached += 1;
+        Ok(())
     }
 
     /// Lets the stream go, and ends what is on its way.
@@ -344,4 +371,9 @@ impl LocalLink {
     pub(crate) fn writes(&self) -> &Arc<Writes> {
         &self.writes
     }
+}
+
+/// Returns whether the server had no place for another client (`--local-clients`).
+fn is_full(attached: &Result<Attached, Error>) -> bool {
+    matches!(attached, Err(Error::ServerFull { .. }))
 }

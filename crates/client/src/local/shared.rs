@@ -24,19 +24,22 @@ impl SharedReading {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the memory over, if the link has attached during a call. Lets it go if the link found no place
-    /// for another client, because the memory may have the place that is missing.
+    /// Takes the memory over, if the link has attached during a call. If the link found no place for another
+    /// client, the memory may have the place that is missing: it is let go for another attempt.
     pub(crate) fn follow(&self, link: &mut LocalLink) {
+        if link.lacks_place() && self.replace(None) {
+            link.attach_without_memory();
+        }
         let taken = link.take_reading();
-        if taken.is_some() || link.lacks_place() {
+        if taken.is_some() {
             self.replace(taken);
         }
     }
 
-    /// Replaces the memory. That of before is unmapped when no thread has to wait for it.
-    fn replace(&self, by: Option<Reading>) {
+    /// Replaces the memory; returns whether there was one. It is unmapped when no thread has to wait for it.
+    fn replace(&self, by: Option<Reading>) -> bool {
         let before = std::mem::replace(&mut *self.lock(), by);
-        drop(before);
+        before.is_some()
     }
 
     /// Lets the memory go, unless somebody looks a key up.

@@ -12,7 +12,7 @@ use super::children::Child;
 use super::{DEADLINE, Local};
 
 /// Tries until a call succeeds.
-fn eventually<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
+pub fn eventually<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
         match call() {

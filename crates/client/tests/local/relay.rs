@@ -14,6 +14,7 @@ use micanite_net::send_with_descriptors;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::hostile::{Attached, attach};
+use super::life::eventually;
 use super::{DEADLINE, DEADLINE_NS, Local};
 
 /// The socket of the relay, and its server.
@@ -289,6 +290,42 @@ fn a_server_without_a_free_connection_is_full() -> Result<(), Error> {
         assert_eq!((before.get(b"key", &mut value)?, &value[..]), (Some(0), &b"later"[..]));
     }
     std::fs::remove_file(users).unwrap();
+    Ok(())
+}
+
+/// A client that lacks a connection (`-c`) alone reads the memory on, though its own place is the last one
+/// (`--local-clients`): by itself, and where threads share it.
+#[test]
+fn a_missing_connection_takes_no_memory_away() -> Result<(), Error> {
+    let server = Local::start("-c 2 --local-clients 1");
+    Client::connect(&server.process().native)?.set(b"key", b"value", 0, 0)?;
+    let connection = || {
+        let mut other = UnixStream::connect(server.directory.join("text")).unwrap();
+        other.write_all(b"mn\r\n").unwrap();
+        other.read_exact(&mut [0; 4]).unwrap();
+        other
+    };
+    let others = [connection(), connection()];
+    let end = Instant::now() + DEADLINE;
+    let mut link = server.link();
+    while link.counters().attached < 4 {
+        let refused = link.call(&Operation::set(b"key", b"later"));
+        assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+        assert_eq!(link.get(b"key", &mut Vec::new())?, Some(0));
+        assert!(Instant::now() < end, "{:?}", link.counters());
+    }
+    drop(link);
+    let options = Options { deadline_ns: DEADLINE_NS, ..Options::default() };
+    let connect = || Builder::default().server(&server.url()).options(options.clone()).connect_shared();
+    let shared = eventually(connect);
+    while shared.local_counters()?.is_none_or(|counters| counters.attached < 4) {
+        let refused = shared.run(|client| client.set(b"key", b"later", 0, 0));
+        assert!(matches!(refused, Err(Error::ServerFull { .. })), "{refused:?}");
+        assert_eq!(shared.get_in_memory(b"key", &mut Vec::new()), Some(Some(0)));
+        assert!(Instant::now() < end, "{:?}", shared.local_counters());
+    }
+    drop(others);
+    eventually(|| shared.run(|client| client.set(b"key", b"later", 0, 0)));
     Ok(())
 }
 
