@@ -2,6 +2,8 @@
 #![cfg(feature = "async")]
 
 mod common;
+#[path = "asynchronous/streams.rs"]
+mod streams;
 
 use common::Server;
 use micanite_client::{AsyncClient, Builder, CasOutcome, Error, Options};

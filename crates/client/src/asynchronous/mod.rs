@@ -12,11 +12,11 @@ use calls::CallSender;
 use local::LocalHandle;
 use micanite_memory::ForkMark;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 use tokio::net::UdpSocket;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 /// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
 /// the client, its batches and its pace. The task ends with the last handle.
@@ -34,7 +34,7 @@ enum AsyncWay {
     Task {
         calls: CallSender,
         /// `None` over a fabric.
-        streams: Option<Arc<[Mutex<ServerStream>]>>,
+        streams: Option<Arc<[Arc<Mutex<ServerStream>>]>>,
     },
     Local(LocalHandle),
 }
@@ -109,7 +109,7 @@ impl Builder {
         let (continuum, deadline_ns) = (driver.continuum().clone(), driver.options().deadline_ns);
         let (calls, waiting) = calls::channel(names, continuum, deadline_ns);
         tokio::spawn(task::Task::new(link, sockets, waiting).run());
-        let streams = Some(streams.into_iter().map(Mutex::new).collect());
+        let streams = Some(streams.into_iter().map(|stream| Arc::new(Mutex::new(stream))).collect());
         Ok(AsyncClient { way: AsyncWay::Task { calls, streams }, process })
     }
 }
@@ -146,10 +146,9 @@ impl AsyncClient {
                 let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
                 let began = Instant::now();
-                let call = move || {
-                    let mut streams = streams[server].lock().unwrap_or_else(PoisonError::into_inner);
-                    streams.call(began, address, &operation.borrow())
-                };
+                // A call that waits for its turn takes no thread of those that may block.
+                let mut stream = Arc::clone(&streams[server]).lock_owned().await;
+                let call = move || stream.call(began, address, &operation.borrow());
                 let called = tokio::task::spawn_blocking(call).await;
                 called.map_err(io::Error::other)?
             }
