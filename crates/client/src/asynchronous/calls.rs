@@ -70,6 +70,14 @@ impl std::fmt::Debug for CallSender {
     }
 }
 
+/// Takes calls in the task, which knows what server is dead.
+pub(super) trait CallTaker {
+    /// Returns the server that takes the calls of a server now: itself, or the one that stands in for it.
+    fn server_now(&self, own: usize, key: &[u8]) -> usize;
+    /// Submits a call, or ends it. Returns it if there is no room.
+    fn submit(&mut self, call: Call) -> Option<Call>;
+}
+
 /// The end of the task.
 pub(super) struct Waiting {
     servers: Arc<Servers>,
@@ -136,13 +144,13 @@ impl Waiting {
         self.calls.recv().await
     }
 
-    /// Passes a call on, behind those to its server. `submit` returns the call if there is no room for it.
-    pub fn pass(&mut self, call: Call, submit: &mut impl FnMut(Call) -> Option<Call>) {
-        let server = call.server;
+    /// Passes a call on, behind those to the same server.
+    pub fn pass(&mut self, call: Call, taker: &mut impl CallTaker) {
+        let server = taker.server_now(call.server, &call.operation.key);
         let queue = &mut self.queues[server];
         if !queue.is_empty() {
             queue.push_back(call);
-        } else if let Some(call) = submit(call) {
+        } else if let Some(call) = taker.submit(call) {
             queue.push_back(call);
             self.held.push(server);
         }
@@ -150,23 +158,77 @@ impl Waiting {
 
     /// Passes all calls on that have come, those first that have waited for room. Calls whose server has no
     /// room wait further, until their deadline.
-    pub fn pass_all(&mut self, submit: &mut impl FnMut(Call) -> Option<Call>) {
+    pub fn pass_all(&mut self, taker: &mut impl CallTaker) {
         let now = Instant::now();
+        // Calls that another server stands in for, or no longer.
+        let mut elsewhere = Vec::new();
         let (queues, servers) = (&mut self.queues, &self.servers);
         self.held.retain(|server| {
             let queue = &mut queues[*server];
             while let Some(call) = queue.pop_front() {
                 if call.until <= now {
                     call.fail(Error::TimedOut { server: servers.list[*server].name.clone() });
-                } else if let Some(call) = submit(call) {
+                } else if taker.server_now(call.server, &call.operation.key) != *server {
+                    elsewhere.push(call);
+                } else if let Some(call) = taker.submit(call) {
                     queue.push_front(call);
                     return true;
                 }
             }
             false
         });
+        elsewhere.into_iter().for_each(|call| self.pass(call, taker));
         while let Ok(call) = self.calls.try_recv() {
-            self.pass(call, submit);
+            self.pass(call, taker);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Operation;
+
+    /// Two servers that stand in for the first one, by the first byte of the key; some have no room.
+    struct StandIns {
+        is_full: [bool; 3],
+        taken: Vec<Vec<u8>>,
+    }
+
+    impl CallTaker for StandIns {
+        fn server_now(&self, _: usize, key: &[u8]) -> usize {
+            usize::from(key[0])
+        }
+
+        fn submit(&mut self, call: Call) -> Option<Call> {
+            if self.is_full[self.server_now(call.server, &call.operation.key)] {
+                return Some(call);
+            }
+            self.taken.push(call.operation.key);
+            None
+        }
+    }
+
+    /// Calls wait behind those to the server that stands in for theirs, and not behind calls that another one
+    /// takes.
+    #[tokio::test]
+    async fn calls_wait_at_the_server_that_stands_in() {
+        let names = ["a", "b", "c"];
+        let continuum = Continuum::new(names.iter().map(|name| (*name, 1)));
+        let own = |second: u8| (0_u8..).find(|third| continuum.find(&[second, 0, *third]) == 0).unwrap();
+        let keys = [1, 2, 1].map(|second| [second, 0, own(second)]);
+        let names = names.iter().map(|name| (*name).to_owned());
+        let (sender, mut waiting) = channel(names, continuum.clone(), 60_000_000_000);
+        for key in &keys {
+            let (done, _) = oneshot::channel();
+            sender.send(Owned::of(&Operation::get(key)), done).await.unwrap();
+        }
+        let mut taker = StandIns { is_full: [false, true, false], taken: Vec::new() };
+        waiting.pass_all(&mut taker);
+        assert_eq!(taker.taken, [keys[1]]);
+        taker.is_full[1] = false;
+        waiting.pass_all(&mut taker);
+        assert_eq!(taker.taken, [keys[1], keys[0], keys[2]]);
+        assert!(waiting.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::Done;
-use super::calls::{Call, Waiting};
+use super::calls::{Call, CallTaker, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::fabric::FabricLink;
@@ -41,7 +41,7 @@ impl Task {
 
     pub(super) async fn run(mut self) {
         loop {
-            self.waiting.pass_all(&mut |call| self.flights.submit(call));
+            self.waiting.pass_all(&mut self.flights);
             let Ok(any) = self.flights.poll() else {
                 return;
             };
@@ -53,7 +53,7 @@ impl Task {
                 match next {
                     Ok(Some(call)) => {
                         self.active_at = Instant::now();
-                        self.waiting.pass(call, &mut |call| self.flights.submit(call));
+                        self.waiting.pass(call, &mut self.flights);
                     }
                     Ok(None) => return,
                     // A poll keeps the session alive.
@@ -88,8 +88,13 @@ impl Flights {
         }
         Ok(ended > 0)
     }
+}
 
-    /// Submits a call, or ends it. Returns it if there is no room.
+impl CallTaker for Flights {
+    fn server_now(&self, own: usize, key: &[u8]) -> usize {
+        self.link.server_for(own, key)
+    }
+
     fn submit(&mut self, mut call: Call) -> Option<Call> {
         let now_ns = self.link.now_ns();
         match self.link.submit(now_ns, &call.operation.borrow(), self.next) {

@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Done;
-use super::calls::{Call, Waiting};
+use super::calls::{Call, CallTaker, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -52,7 +52,7 @@ impl Task {
                 () = readable(&self.sockets, wait_ns) => continue,
             };
             match next {
-                Some(call) => self.waiting.pass(call, &mut |call| self.flights.submit(call)),
+                Some(call) => self.waiting.pass(call, &mut self.flights),
                 None if self.flights.calls.is_empty() && self.waiting.is_empty() => return,
                 None => readable(&self.sockets, wait_ns).await,
             }
@@ -64,7 +64,7 @@ impl Task {
     fn turn(&mut self) -> io::Result<()> {
         loop {
             let ended = self.flights.ended();
-            self.waiting.pass_all(&mut |call| self.flights.submit(call));
+            self.waiting.pass_all(&mut self.flights);
             self.flights.link.flush();
             match self.flights.receive() {
                 Ok(any) if !self.waiting.is_empty() && (any || self.flights.ended() > ended) => {}
@@ -125,7 +125,18 @@ impl Flights {
         }
     }
 
-    /// Submits a call, or ends it. Returns it if there is no room.
+    fn to_stream(&self, call: Call) {
+        let server = self.link.driver().server_now(&call.operation.key);
+        let address = self.link.stream_address(server);
+        call.end(Done::Stream(server, address));
+    }
+}
+
+impl CallTaker for Flights {
+    fn server_now(&self, own: usize, key: &[u8]) -> usize {
+        self.link.driver().server_for(own, key)
+    }
+
     fn submit(&mut self, mut call: Call) -> Option<Call> {
         let now_ns = self.link.now_ns();
         let operation = call.operation.borrow();
@@ -149,12 +160,6 @@ impl Flights {
         };
         call.fail(error);
         None
-    }
-
-    fn to_stream(&self, call: Call) {
-        let server = self.link.driver().server_now(&call.operation.key);
-        let address = self.link.stream_address(server);
-        call.end(Done::Stream(server, address));
     }
 }
 

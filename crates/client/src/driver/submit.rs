@@ -55,7 +55,11 @@ impl Driver {
 
     /// Returns the server that requests for a key go to now: its own, or the one that stands in for it.
     pub(crate) fn server_now(&self, key: &[u8]) -> usize {
-        let own = self.server_of(key);
+        self.server_for(self.server_of(key), key)
+    }
+
+    /// Returns the server that requests for a key of a server go to now.
+    pub(crate) fn server_for(&self, own: usize, key: &[u8]) -> usize {
         self.server_or_substitute(own, key).map_or(own, usize::from)
     }
 

@@ -145,6 +145,12 @@ impl FabricLink {
         (names, continuum, deadline_ns)
     }
 
+    /// Returns the server that requests for a key of a server go to now: itself, or another one.
+    #[cfg(feature = "async")]
+    pub(crate) fn server_for(&self, own: usize, key: &[u8]) -> usize {
+        self.pool.server_for(own, key)
+    }
+
     /// Does nothing: a client lets nobody else submit here.
     pub(crate) fn keep(&mut self, _: EndedList) {}
 

@@ -125,6 +125,12 @@ impl<T: Transport> Pool<T> {
         taken
     }
 
+    /// Returns the server that requests for a key of a server go to now.
+    #[cfg(feature = "async")]
+    pub(super) fn server_for(&self, own: usize, key: &[u8]) -> usize {
+        self.server_or_substitute(own, key).unwrap_or(own)
+    }
+
     /// Returns the server, or the one that stands in for it.
     fn server_or_substitute(&self, server: usize, key: &[u8]) -> Result<usize, SubmitError> {
         let is_up = |server: usize| self.connections[server].health() == Health::Alive;
