@@ -148,7 +148,15 @@ impl AsyncClient {
                 let began = Instant::now();
                 // A call that waits for its turn takes no thread of those that may block.
                 let mut stream = Arc::clone(&streams[server]).lock_owned().await;
-                let call = move || stream.call(began, address, &operation.borrow());
+                let calls = calls.clone();
+                // It goes on if its caller loses interest.
+                let call = move || {
+                    let answer = stream.call(began, address, &operation.borrow());
+                    if stream.take_suspicion() {
+                        calls.suspect(server);
+                    }
+                    answer
+                };
                 let called = tokio::task::spawn_blocking(call).await;
                 called.map_err(io::Error::other)?
             }

@@ -132,14 +132,23 @@ impl Link {
     }
 
     fn over_stream(
-        &self,
+        &mut self,
         streams: &mut [ServerStream],
         began: Instant,
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         let server = self.driver().server_now(operation.key);
+        if self.driver().is_dead(server) {
+            return Err(self.down(server));
+        }
         let address = self.stream_address(server)?;
-        streams[server].call(began, address, operation)
+        let answer = streams[server].call(began, address, operation);
+        if streams[server].take_suspicion() {
+            self.suspect(server);
+            // It leaves, and nothing else is on its way. The next call tells of an error.
+            let _ = self.poll(self.now_ns(), |_| {});
+        }
+        answer
     }
 }
 
