@@ -113,15 +113,6 @@ impl LocalLink {
         if looks && self.end_in_memory(operation.key, token) {
             return Ok(());
         }
-        // The server may have closed it, such as an idle one: nothing is lost yet.
-        if let Some(stream) =
-            self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
-        {
-            if stream.is_refused() {
-                self.pause.begin(self.now_ns(), true);
-            }
-            self.lose_stream(Outcome::Unknown, |_, _, _| {});
-        }
         let attached = self.ensure_attached().map_err(|_| SubmitError::ServerDown { server: 0 })?;
         // Attaching takes its own time, for all that the caller submits at this time of its own.
         let now_ns = now_ns.max(self.attached_at_ns);
@@ -258,11 +249,18 @@ impl LocalLink {
     /// Attaches if there is no stream, if the server has died, or after a fork. Returns whether it attached
     /// just now. The memory of a server that lives is read on, even if it does not answer.
     pub(super) fn ensure_attached(&mut self) -> Result<bool, Error> {
+        // The server may have closed it, such as an idle one: nothing is lost yet.
+        if let Some(stream) =
+            self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
+        {
+            if stream.is_refused() {
+                self.pause.begin(self.now_ns(), true);
+            }
+            self.lose_stream(Outcome::Unknown, |_, _, _| {});
+        }
         let is_valid = match (&self.reading, &self.stream) {
             (Some(reading), Some(_)) => reading.is_valid(),
-            (None, Some(stream)) => {
-                stream.is_of_this_process() && (stream.in_flight() > 0 || !stream.is_closed())
-            }
+            (None, Some(stream)) => stream.is_of_this_process(),
             (_, None) => false,
         };
         if is_valid {
