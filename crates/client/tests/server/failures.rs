@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,9 @@ struct Both {
 
 impl Both {
     fn start() -> Self {
-        let local = std::env::temp_dir().join(format!("micanite-failures-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let local = std::env::temp_dir().join(format!("micanite-failures-{}-{number}", std::process::id()));
         Self { server: Server::start(&format!("-t 2 --local {}", local.display())), local }
     }
 
