@@ -146,18 +146,20 @@ impl AsyncClient {
                 let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
                 let began = Instant::now();
-                // A call that waits for its turn takes no thread of those that may block.
-                let mut stream = Arc::clone(&streams[server]).lock_owned().await;
-                let calls = calls.clone();
-                // It goes on if its caller loses interest.
-                let call = move || {
-                    let answer = stream.call(began, address, &operation.borrow());
-                    if stream.take_suspicion() {
-                        calls.suspect(server);
-                    }
-                    answer
+                let (calls, stream) = (calls.clone(), Arc::clone(&streams[server]));
+                // It waits without a thread. Its turn ends even if nobody polls this future.
+                let turn = async move {
+                    let mut stream = stream.lock_owned().await;
+                    let call = move || {
+                        let answer = stream.call(began, address, &operation.borrow());
+                        if stream.take_suspicion() {
+                            calls.suspect(server);
+                        }
+                        answer
+                    };
+                    tokio::task::spawn_blocking(call).await
                 };
-                let called = tokio::task::spawn_blocking(call).await;
+                let called = tokio::spawn(turn).await.and_then(|called| called);
                 called.map_err(io::Error::other)?
             }
         }
