@@ -1,5 +1,5 @@
-//! New keys, in batches: into an empty cache until all have come, and into a full one, where an old key leaves
-//! for each.
+//! New keys, in batches: into an empty cache until all have come, and into a full one, where an old key
+//! leaves for each.
 
 use std::collections::VecDeque;
 use std::ops::Range;

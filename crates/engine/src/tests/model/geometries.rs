@@ -10,12 +10,12 @@ pub(crate) const STORE_SHAPES: usize = 5;
 /// backing.
 pub(crate) fn cache_geometry(shape: usize, drawn: usize) -> Setup {
     let (buckets, data_units, offset_bits, value_bytes_max, grows) = match shape % CACHE_SHAPES {
-        0 => (64, 16 * 512, 45, 300, false),             // room for everything
-        1 => (4, 1024, 13, 300, false),                  // log and buckets too small, offsets that wrap often
-        2 => (2, 512, 12, 2000, false),                  // items of half a log
-        3 => (48, 512, 11, 40, false),                   // offsets of 11 bits: they repeat after 4 logs
-        _ if drawn % 2 == 0 => (2, 2048, 20, 100, true), // an index that grows
-        _ => (2, 2048, 45, 100, true),                   // the same in images of an earlier version
+        0 => (64, 16 * 512, 45, 300, false), // room for everything
+        1 => (4, 1024, 13, 300, false),      // log and buckets too small, offsets that wrap often
+        2 => (2, 512, 12, 2000, false),      // items of half a log
+        3 => (48, 512, 11, 40, false),       // offsets of 11 bits: they repeat after 4 logs
+        _ if drawn.is_multiple_of(2) => (2, 2048, 20, 100, true), // an index that grows
+        _ => (2, 2048, 45, 100, true),       // the same in images of an earlier version
     };
     Setup {
         partition_bits: (drawn / 10 % 3).saturating_sub(1) as u32,
