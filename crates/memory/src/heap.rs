@@ -89,6 +89,11 @@ impl Region {
         self.array(0)
     }
 
+    /// Returns the word at `index`. Panics beyond the end.
+    pub fn head_word(&self, index: usize) -> &AtomicU64 {
+        self.word(index)
+    }
+
     /// Returns `words` words from `first` on. Panics beyond the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {

@@ -120,6 +120,13 @@ impl Writer<'_> {
         judged
     }
 
+    /// Returns a function that tells whether an entry leads to an item.
+    #[inline]
+    pub(super) fn leads_to_item(&self) -> impl Fn(Entry) -> bool {
+        let (ends, is_store) = (Ends::of(self.partition), self.partition.is_store());
+        move |entry| !entry.is_empty() & (is_store | (ends.target(entry) == Target::Item))
+    }
+
     /// Returns whether a chain has entries that lead to no item.
     pub(super) fn has_dangling(&self, main: Bucket<'_>) -> bool {
         let ends = Ends::of(self.partition);

@@ -1,7 +1,7 @@
 //! Growth of the index with its items (linear hashing, Litwin, VLDB 1980): each step splits one
 //! bucket, and takes the new bucket's line from the upper end of the data space.
 
-use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -25,8 +25,6 @@ const SPLITS_MAX: usize = 16;
 /// Share of the items that full buckets evict before the index waits no longer for the end of a lap. As many
 /// leave when a log gives up its end, and the others leave in another order.
 const EVICTED_SHARE: u64 = LAP_SHARE;
-/// Splits between two measurements of the items.
-const MEASURE_INTERVAL: u64 = 64;
 /// The most splits of one insertion into a cache with room, and their share of the buckets.
 const STRIDE_MAX: u64 = 16;
 const STRIDE_SHARE: u64 = 128;
@@ -232,90 +230,5 @@ impl Writer<'_> {
                 p.region.prefetch(place.position + KEY_WORDS);
             }
         }
-    }
-
-    /// Adds a bucket, and moves its entries there.
-    fn split(&self, buckets: Buckets) {
-        let p = self.partition;
-        let number = buckets.count();
-        let grown = buckets.grown();
-        let source = p.main_bucket(buckets.split_from());
-        let target = p.main_bucket(number);
-        target.clear();
-        source.write(|| {
-            target.write(|| {
-                // Readers load the version before the number of buckets.
-                p.set(Field::Buckets, grown.pack());
-                self.move_entries(source, target, grown);
-                self.close_gaps(source);
-            });
-        });
-        if p.layout.spares(number + 1) > p.layout.spares(number) {
-            p.free_spare(p.layout.spares(number));
-        }
-        if number.is_multiple_of(MEASURE_INTERVAL) {
-            p.measure_items();
-        }
-        p.add(Field::BucketsSplit, 1);
-        p.add(Field::Moves, 1);
-    }
-
-    /// Moves entries to the last bucket. Where a store has no spare bucket for it, the source has
-    /// one: as many entries have left it as fill a bucket.
-    fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
-        while !self.move_some(source, target, grown) {
-            self.close_gaps(source);
-            if self.partition.get(Field::SpareFree) == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Returns whether an entry belongs in the last bucket. `None` if it dangles, or is damaged and its key
-    /// is needed.
-    #[inline]
-    fn is_split_off(&self, entry: Entry, grown: Buckets) -> Option<bool> {
-        let p = self.partition;
-        let place = p.place(entry)?;
-        entry.is_split_off(grown, p.offset_mask).or_else(|| {
-            let is_whole = p.holds(place.position, p.header(place.position));
-            is_whole.then(|| p.is_in_last(&place, grown))
-        })
-    }
-
-    /// Moves entries until one finds no place. Returns whether all have moved.
-    fn move_some(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
-        let p = self.partition;
-        // Nobody else has put entries there, so they are in its front.
-        let mut filled = target.entries().into_iter().take_while(|entry| *entry != 0).count();
-        for bucket in p.chain(source) {
-            for slot in 0..BUCKET_ENTRIES {
-                let entry = bucket.entry(slot);
-                if entry.is_empty() {
-                    continue;
-                }
-                let belongs = self.is_split_off(entry, grown);
-                if belongs == Some(true) {
-                    let word = if filled < BUCKET_ENTRIES {
-                        filled += 1;
-                        target.slot_word(filled - 1)
-                    } else if let Some(word) = self.free_slot(target) {
-                        word
-                    } else {
-                        return false;
-                    };
-                    // The copy comes first: a process that is killed between the stores leaves the
-                    // entry twice.
-                    p.word(word).store(entry.0, Release);
-                }
-                if belongs.is_none() && p.place(entry).is_some() {
-                    self.void_chunks(); // damaged: its key is not known
-                }
-                if belongs != Some(false) {
-                    p.word(bucket.slot_word(slot)).store(0, Release);
-                }
-            }
-        }
-        true
     }
 }

@@ -5,3 +5,4 @@ pub(crate) mod growth;
 mod scan;
 mod shrink;
 mod slots;
+mod split;

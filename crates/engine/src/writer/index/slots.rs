@@ -59,6 +59,11 @@ impl Writer<'_> {
         if self.partition.is_store() {
             return self.empty_slot(bucket).or_else(|| self.slot_of_new_spare(bucket));
         }
+        if bucket.next_spare().is_none()
+            && let Some(word) = self.empty_slot(bucket)
+        {
+            return Some(word);
+        }
         let judged = self.judge(bucket, (LogKind::Main, 0));
         self.slot_of_judged(bucket, &judged).or_else(|| Some(self.evict_oldest(bucket, None)))
     }
