@@ -15,6 +15,9 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn overwrite_hinted(&self, key: &[u8], hint: &Hint<'_>, value: &[u8], meta: (u32, Expiry)) -> bool {
         self.keep_hints();
+        if hint.buckets != self.partition.buckets_packed() {
+            return false; // the bucket of the key may be another one
+        }
         let is_plain = meta == (0, Expiry::NEVER) && hint.entry != 0;
         is_plain && self.overwrite_plain(key, hint, value) || self.overwrite_with_meta(key, hint, value, meta)
     }

@@ -66,10 +66,12 @@ impl Writer<'_> {
         p.add(Field::UnitsLive, units);
         self.count_insertion();
         self.note_expiry(expiry);
-        if self.is_due_to_scan() || self.is_due_to_grow() {
+        if self.is_due_to_scan() {
             self.keeps_hints.set(false);
             self.scan_as_the_tail_advances();
-            self.grow_if_full();
+        }
+        if self.is_due_to_grow() {
+            self.grow_beside_hints();
         }
         true
     }

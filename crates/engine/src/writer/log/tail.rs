@@ -89,7 +89,7 @@ impl Writer<'_> {
 
 /// Items that an insertion passes at most for others, items of the length of the one that comes for which an
 /// insertion makes room, if it has to make any, and the share of the log that they take at most.
-const AHEAD_ITEMS: u64 = WINDOW_REQUESTS as u64;
+const AHEAD_ITEMS: u64 = 4 * WINDOW_REQUESTS as u64;
 const AHEAD_SHARE: u64 = 512;
 /// Units that leave a log that becomes shorter, for each unit that comes.
 const EVICTED_PER_UNIT: u64 = 4;
