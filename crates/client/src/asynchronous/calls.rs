@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::{Done, Owned};
 use crate::error::Error;
 use crate::ketama::Continuum;
-use crate::operation::Operation;
 
 /// Calls to one server that wait for room. Further callers wait for theirs to come.
 const WAITING_MAX: usize = 1024;
@@ -26,8 +25,6 @@ pub(super) struct Call {
     done: oneshot::Sender<Done>,
     /// The call's place among those that wait.
     place: Option<OwnedSemaphorePermit>,
-    /// It is a no-op for this server alone, whose caller waits for no end.
-    is_suspicion: bool,
 }
 
 impl Call {
@@ -38,11 +35,6 @@ impl Call {
 
     pub fn fail(self, error: Error) {
         self.end(Done::Answer(Err(error)));
-    }
-
-    /// Returns the server that is to be asked for a sign of life, and nothing else.
-    pub fn suspected(&self) -> Option<usize> {
-        self.is_suspicion.then_some(self.server)
     }
 
     /// Notes that the link has taken the operation.
@@ -129,17 +121,8 @@ impl CallSender {
                 place.map_err(|_| Error::TimedOut { server: name.clone() })?.map_err(|_| ended())?
             }
         };
-        let call = Call { operation, server, until, done, place: Some(place), is_suspicion: false };
+        let call = Call { operation, server, until, done, place: Some(place) };
         self.calls.send(call).map_err(|_| ended())
-    }
-
-    /// Lets the task ask a server, whose stream is silent, for a sign of life.
-    pub fn suspect(&self, server: usize) {
-        let operation = Owned::of(&Operation::noop());
-        let (done, _) = oneshot::channel();
-        let until = Instant::now() + self.servers.deadline;
-        // A task that has ended asks nobody.
-        let _ = self.calls.send(Call { operation, server, until, done, place: None, is_suspicion: true });
     }
 }
 
@@ -204,6 +187,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Operation;
 
     /// Two servers that stand in for the first one, by the first byte of the key; some have no room.
     struct StandIns {

@@ -146,17 +146,11 @@ impl AsyncClient {
                 let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
                 let began = Instant::now();
-                let (calls, stream) = (calls.clone(), Arc::clone(&streams[server]));
+                let stream = Arc::clone(&streams[server]);
                 // It waits without a thread. Its turn ends even if nobody polls this future.
                 let turn = async move {
                     let mut stream = stream.lock_owned().await;
-                    let call = move || {
-                        let answer = stream.call(began, address, &operation.borrow());
-                        if stream.take_suspicion() {
-                            calls.suspect(server);
-                        }
-                        answer
-                    };
+                    let call = move || stream.call(began, address, &operation.borrow());
                     tokio::task::spawn_blocking(call).await
                 };
                 let called = tokio::spawn(turn).await.and_then(|called| called);

@@ -138,10 +138,6 @@ impl CallTaker for Flights {
     }
 
     fn submit(&mut self, mut call: Call) -> Option<Call> {
-        if let Some(server) = call.suspected() {
-            self.link.suspect(server);
-            return None;
-        }
         let now_ns = self.link.now_ns();
         let operation = call.operation.borrow();
         let makes_room = self.link.driver().pending() > 0;

@@ -132,23 +132,14 @@ impl Link {
     }
 
     fn over_stream(
-        &mut self,
+        &self,
         streams: &mut [ServerStream],
         began: Instant,
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
         let server = self.driver().server_now(operation.key);
-        if self.driver().is_dead(server) {
-            return Err(self.down(server));
-        }
         let address = self.stream_address(server)?;
-        let answer = streams[server].call(began, address, operation);
-        if streams[server].take_suspicion() {
-            self.suspect(server);
-            // It leaves, and nothing else is on its way. The next call tells of an error.
-            let _ = self.poll(self.now_ns(), |_| {});
-        }
-        answer
+        streams[server].call(began, address, operation)
     }
 }
 

@@ -252,11 +252,6 @@ impl Server {
         self.lanes[usize::from(core)].held += 1;
     }
 
-    /// Returns whether no lane has a datagram.
-    pub(super) fn is_idle(&self) -> bool {
-        self.held == 0
-    }
-
     /// Counts one datagram of a lane less.
     pub(super) fn let_go(&mut self, core: u16) {
         self.held -= 1;

@@ -3,7 +3,7 @@
 use super::directory::map::Map;
 use super::server::Health;
 use super::slots::{NONE, State};
-use super::{Driver, OWN_TOKEN, Place};
+use super::{Driver, Place};
 use crate::operation::{Opcode, Operation};
 use crate::options::OnDead;
 use micanite_wire::hash::KeyHash;
@@ -51,16 +51,6 @@ impl Driver {
             Err(_) => {}
         }
         taken
-    }
-
-    /// Sends a no-op to a server from which nothing is pending, as if a caller had: the server counts as dead
-    /// if it does not reply.
-    pub(crate) fn suspect(&mut self, now_ns: u64, server: usize) {
-        let state = &self.servers[server];
-        if state.health == Health::Alive && state.is_idle() {
-            let placed = self.place(now_ns, server as u16, &Operation::noop(), OWN_TOKEN);
-            self.counters.submitted += u64::from(placed.is_ok());
-        }
     }
 
     /// Returns the server that requests for a key go to now: its own, or the one that stands in for it.

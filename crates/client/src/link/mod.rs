@@ -255,12 +255,6 @@ impl Link {
         }
     }
 
-    /// Asks a server whose stream is silent for a sign of life, which later calls of [`Self::poll`] look for.
-    pub(crate) fn suspect(&mut self, server: usize) {
-        self.driver.suspect(self.now_ns(), server);
-        self.flush();
-    }
-
     /// Ends all operations without a completion, after an error of [`Self::poll`] or [`Self::wait`]. `sent`
     /// gets the tokens of those that may be executed. Datagrams that wait for room in a socket may still
     /// leave.

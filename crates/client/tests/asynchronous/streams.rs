@@ -1,8 +1,8 @@
 //! Long values, which go over the stream of their server one after the other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use micanite_client::{Builder, Error, OnDead, Options};
+use micanite_client::{Builder, Error, Options};
 
 use super::common::Server;
 use super::poll_once;
@@ -38,27 +38,4 @@ fn long_values_that_wait_take_no_threads() -> Result<(), Error> {
         }
         Ok(())
     })
-}
-
-/// A client that stores long values only finds out that a server is dead.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_with_long_values_leave_a_dead_server() -> Result<(), Error> {
-    let servers = [Server::start("-t 1"), Server::start("-t 1")];
-    let options = Options {
-        deadline_ns: 500_000_000,
-        dead_for_ns: 60_000_000_000,
-        on_dead: OnDead::MoveOn,
-        ..Options::default()
-    };
-    let list = servers.iter().fold(Builder::default(), |list, server| list.server(&server.native));
-    let client = list.options(options).connect_async().await?;
-    let (keys, long) = ((0..20).map(|number| format!("key{number}")), vec![b'v'; 100_000]);
-    servers[0].stop();
-    let end = Instant::now() + Duration::from_secs(120);
-    for key in keys {
-        while let Err(error) = client.set(key.as_bytes(), &long, 0, 0).await {
-            assert!(Instant::now() < end, "{error}");
-        }
-    }
-    Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use micanite_client::{Client, Error, OnDead, Operation, Options, Outcome};
+use micanite_client::{Client, Error, Operation, Options, Outcome};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
@@ -205,31 +205,6 @@ fn the_first_call_after_the_pause_finds_a_server_again() -> Result<(), Error> {
     std::thread::sleep(pause);
     let found = client.get(b"key");
     assert_eq!(found?.unwrap().bytes, b"value");
-    Ok(())
-}
-
-/// A client that stores long values only, which go by no datagram, finds out that a server is dead.
-#[test]
-fn a_client_of_long_values_leaves_a_dead_server() -> Result<(), Error> {
-    let servers = [Server::start("-t 1"), Server::start("-t 1")];
-    let options = Options {
-        deadline_ns: 500_000_000,
-        dead_for_ns: 60_000_000_000,
-        on_dead: OnDead::MoveOn,
-        ..Options::default()
-    };
-    let list = servers.iter().fold(Client::builder(), |list, server| list.server(&server.native));
-    let mut client = list.options(options).connect()?;
-    let driver = client.link().unwrap().driver();
-    let key = (0..).map(|number| format!("key{number}")).find(|key| driver.server_of(key.as_bytes()) == 0);
-    let (key, long) = (key.unwrap(), vec![b'v'; 100_000]);
-    client.set(key.as_bytes(), &long, 0, 0)?;
-    servers[0].stop();
-    let end = Instant::now() + DEADLINE;
-    while let Err(error) = client.set(key.as_bytes(), &long, 0, 0) {
-        assert!(Instant::now() < end, "{error}");
-    }
-    assert_eq!(client.get(key.as_bytes())?.unwrap().bytes, long);
     Ok(())
 }
 

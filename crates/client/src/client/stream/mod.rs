@@ -34,13 +34,11 @@ pub(crate) struct ServerStream {
     deadline: Duration,
     /// End of the last call that the server did not answer, and its error.
     silent: Option<(Instant, Error)>,
-    /// [`Self::take_suspicion`] has not told of it.
-    is_suspect: bool,
 }
 
 impl ServerStream {
     pub(crate) fn new(name: &str, deadline: Duration) -> Self {
-        Self { name: name.to_owned(), stream: None, deadline, silent: None, is_suspect: false }
+        Self { name: name.to_owned(), stream: None, deadline, silent: None }
     }
 
     /// Executes an operation at the server, whose TCP port is at `address`. A read whose connection was lost
@@ -77,15 +75,6 @@ impl ServerStream {
         }
     }
 
-    fn note_silence(&mut self, error: Error) {
-        (self.silent, self.is_suspect) = (Some((Instant::now(), error)), true);
-    }
-
-    /// Returns whether the server has not answered a call since the last time that this was asked.
-    pub(crate) fn take_suspicion(&mut self) -> bool {
-        std::mem::take(&mut self.is_suspect)
-    }
-
     fn attempt(
         &mut self,
         address: SocketAddr,
@@ -98,7 +87,7 @@ impl ServerStream {
             _ => match Stream::connect(address, end) {
                 Ok(stream) => stream,
                 Err(error) => {
-                    self.note_silence(error.clone());
+                    self.silent = Some((Instant::now(), error.clone()));
                     return Err(error);
                 }
             },
@@ -106,7 +95,7 @@ impl ServerStream {
         stream.reader.get_mut().end_at(end);
         let answer = stream.call(operation);
         if stream.is_silent {
-            self.note_silence(Error::TimedOut { server: self.name.clone() });
+            self.silent = Some((Instant::now(), Error::TimedOut { server: self.name.clone() }));
         }
         let answer = answer.map_err(|error| match error {
             Error::TimedOut { .. } => Error::TimedOut { server: self.name.clone() },

@@ -74,21 +74,6 @@ fn dead_servers_do_not_block_others_and_are_retried() {
     assert_eq!(world.call(&Operation::get(lost.as_bytes())).outcome, Outcome::NotFound);
 }
 
-/// A server that is suspected tells by its reply that it lives, or is dead without one.
-#[test]
-fn a_suspected_server_lives_if_it_replies() {
-    let mut world = World::connected(options(), three());
-    for is_down in [false, true] {
-        world.fakes[1].is_down = is_down;
-        world.driver.suspect(world.now_ns, 1);
-        world.driver.suspect(world.now_ns, 1);
-        world.driver.flush();
-        assert_eq!(world.driver.pending(), 1, "one is enough");
-        world.settle();
-        assert_eq!((world.driver.is_dead(1), world.ended.len()), (is_down, 0));
-    }
-}
-
 /// A loaded server may need longer for its directory than all attempts and any wait between two.
 #[test]
 fn directories_are_waited_for_until_the_deadline() {
