@@ -20,12 +20,12 @@ impl Driver {
         if introduced || !slot.has_ids || is_first || now_ns >= slot.deadline_at {
             return false;
         }
-        if self.slots.entries(index)[0].token == OWN_TOKEN {
+        if self.servers[usize::from(server)].introduction == Some(index) {
             // The introduction itself counts as never sent.
             self.slots.get_mut(index).attempts = 0;
             return false;
         }
-        if !self.servers[usize::from(server)].introducing {
+        if self.servers[usize::from(server)].introduction.is_none() {
             self.introduce(now_ns, server);
         }
         let wait_ns = self.options.resend_ns_min;
@@ -64,27 +64,22 @@ impl Driver {
         let put = self.slots.append(index, &request, (OWN_TOKEN, payload_bytes, 0.0));
         debug_assert!(put.is_ok());
         server.hold(now_ns, entry.owner);
-        server.introducing = true;
+        server.introduction = Some(index);
         self.counters.submitted += 1;
         self.queue_first(index, now_ns);
     }
 
     /// Ends an introduction without a reply once the server has answered another request with an id: it is
-    /// needless, and its id would hold up the window. Executing it later changes nothing.
-    pub(super) fn end_introduction(&mut self, number: u16, sink: &mut impl FnMut(Completion<'_>)) {
-        let server = &self.servers[usize::from(number)];
-        if !server.introduced || !server.introducing {
+    /// needless, and its id would hold up the window. Executing it later changes nothing. `answered` is the
+    /// datagram whose reply is being read, and which ends by itself.
+    pub(super) fn end_introduction(&mut self, answered: u16, sink: &mut impl FnMut(Completion<'_>)) {
+        let server = &self.servers[usize::from(self.slots.get(answered).server)];
+        let Some(index) = server.introduction.filter(|_| server.introduced) else {
             return;
-        }
-        let is_introduction = |index: &u16| {
-            let slot = self.slots.get(*index);
-            let first = self.slots.entries(*index).first();
-            let is_own = first.is_some_and(|entry| entry.token == OWN_TOKEN);
-            slot.state != State::Free && slot.server == number && is_own
         };
-        if let Some(index) = (0..self.slots.len() as u16).find(is_introduction) {
-            self.take_out(index);
-            self.end_all(index, Outcome::Unknown, sink);
-        }
+        // A reply that introduces the client has ended an introduction that it answers.
+        assert_ne!(index, answered, "the introduction is the datagram that was answered");
+        self.take_out(index);
+        self.end_all(index, Outcome::Unknown, sink);
     }
 }

@@ -206,7 +206,7 @@ impl Driver {
         if values > 0 {
             self.learn_value_bytes(index, values_bytes as f32 / values as f32);
         }
-        self.end_introduction(self.slots.get(index).server, sink);
+        self.end_introduction(index, sink);
         if retry.any() {
             self.count_retry(now_ns, index, &retry);
             self.send_again(now_ns, index, &retry);
@@ -250,9 +250,7 @@ impl Driver {
         let server = &mut self.servers[server];
         server.ids.end(id);
         server.introduced |= answered;
-        if entry.token == OWN_TOKEN {
-            server.introducing = false;
-        }
+        server.introduction.take_if(|introduction| *introduction == index);
     }
 
     /// Ends all requests of a datagram, which is in no list, with the same outcome.

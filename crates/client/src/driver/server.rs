@@ -178,8 +178,8 @@ pub(super) struct Server {
     pub(super) base_heard_at: u64,
     /// A request with an id was answered, so the server knows this client.
     pub(super) introduced: bool,
-    /// An introduction is in flight.
-    pub(super) introducing: bool,
+    /// Datagram of the introduction that is in flight.
+    pub(super) introduction: Option<u16>,
     pub(super) fetch: Option<Fetch>,
     pub(super) fetched_at: u64,
     /// Datagrams of all lanes.
@@ -206,7 +206,7 @@ impl Server {
             cookie: 0,
             base_heard_at: 0,
             introduced: false,
-            introducing: false,
+            introduction: None,
             fetch: None,
             fetched_at: 0,
             held: 0,

@@ -3,6 +3,7 @@
 use super::fake::Fake;
 use super::world::World;
 use super::{erew, options};
+use crate::driver::OWN_TOKEN;
 use crate::operation::{Operation, Outcome};
 use crate::options::Options;
 use micanite_wire::native::{Header, HeaderError, PartitionAccess};
@@ -85,6 +86,32 @@ fn a_needless_introduction_holds_up_no_request() {
     world.loss = 0;
     world.settle();
     assert_eq!((world.ended.last().unwrap().number, world.driver.pending()), (3, 0));
+}
+
+/// Another request of the driver's own, which shares a datagram with a caller's, is not taken for the
+/// introduction, whose end frees its datagram.
+#[test]
+fn only_the_introduction_ends_as_such() {
+    let fake = Fake::new("10.0.0.1:1000", 1, 4, PartitionAccess::Erew);
+    let mut world = World::connected(patient(), vec![fake]);
+    world.call(&Operation::set(b"n", b"1"));
+    world.ended.clear();
+    world.driver.cork();
+    world.submit(&Operation::noop(), OWN_TOKEN);
+    world.submit(&Operation::increment(b"n", 1), 9);
+    world.driver.flush();
+    let sent = world.intercept();
+    assert_eq!(sent.len(), 1, "they share a datagram");
+    world.loss = 100;
+    world.pass(100_000_000);
+    assert_eq!(world.driver.pending(), 3, "the client is introduced");
+    let (to, requests) = &sent[0];
+    let late = world.fakes[0].answer(*to, requests).unwrap();
+    world.show(&late, *to);
+    let ended: Vec<_> = world.ended.iter().map(|ended| (ended.token, ended.number)).collect();
+    assert_eq!((ended, world.driver.pending()), (vec![(9, 2)], 0));
+    world.loss = 0;
+    assert_eq!(world.call(&Operation::increment(b"n", 1)).number, 3);
 }
 
 #[test]
