@@ -124,6 +124,11 @@ impl CallSender {
         let call = Call { operation, server, until, done, place: Some(place) };
         self.calls.send(call).map_err(|_| ended())
     }
+
+    /// Returns the name of a server, and the deadline of a call that waits.
+    pub fn name_and_deadline(&self, server: usize) -> (&str, Duration) {
+        (&self.servers.list[server].name, self.servers.deadline)
+    }
 }
 
 impl Waiting {

@@ -1,12 +1,14 @@
 //! A server on the same host, for tokio. Gets that the server's memory answers do not wait at all. All else
 //! goes over the link's stream, one request at a time, on a thread that may block.
 
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 
 use super::Owned;
+use super::turns::{Rest, in_turn};
 use crate::client::{Answer, Value};
 use crate::error::Error;
 use crate::local::{LocalLink, SharedReading, Writes, has_key_length};
@@ -19,6 +21,9 @@ pub(super) struct LocalHandle {
     writes: Arc<Writes>,
     /// Waiters get it in turn, so that a get that waits for a write comes after it.
     link: Arc<tokio::sync::Mutex<LocalLink>>,
+    /// URL of the server, without the login.
+    name: Arc<str>,
+    deadline: Duration,
 }
 
 /// A write on its way, until it is dropped.
@@ -38,7 +43,14 @@ impl LocalHandle {
         let memory = SharedReading::default();
         memory.follow(&mut link);
         let writes = Arc::clone(link.writes());
-        Self { memory: Arc::new(memory), writes, link: Arc::new(tokio::sync::Mutex::new(link)) }
+        let (name, deadline) = (link.url().to_string().into(), link.deadline());
+        Self {
+            memory: Arc::new(memory),
+            writes,
+            link: Arc::new(tokio::sync::Mutex::new(link)),
+            name,
+            deadline,
+        }
     }
 
     /// Executes an operation.
@@ -47,21 +59,30 @@ impl LocalHandle {
         if is_plain && let Some(answer) = self.answer(operation.key) {
             return Ok(answer);
         }
-        let is_write = !matches!(operation.opcode, Opcode::Get | Opcode::Noop);
-        let link = Arc::clone(&self.link).lock_owned().await;
+        let (handle, owned) = (self.clone(), Owned::of(operation));
+        let begin = move |link| handle.begin(link, owned, is_plain);
+        let called = in_turn(&self.link, Instant::now() + self.deadline, begin).await;
+        called.map_err(|missing| missing.error(operation, &self.name))?
+    }
+
+    /// Begins an operation in its turn.
+    fn begin(
+        self,
+        link: OwnedMutexGuard<LocalLink>,
+        operation: Owned,
+        is_plain: bool,
+    ) -> Rest<Result<Answer, Error>> {
         // The write that it has waited for is over.
-        if is_plain && let Some(answer) = self.answer(operation.key) {
-            return Ok(answer);
+        if is_plain && let Some(answer) = self.answer(&operation.key) {
+            return Rest::Answered(Ok(answer));
         }
+        let is_write = !matches!(operation.rest.opcode, Opcode::Get | Opcode::Noop);
         // The request is sent even if the caller loses interest: gets of the key wait for its end.
-        let writing = self.memory.hash(operation.key).filter(|_| is_write).map(|hash| {
+        let writing = self.memory.hash(&operation.key).filter(|_| is_write).map(|hash| {
             self.writes.begin(hash);
             Writing { writes: Arc::clone(&self.writes), hash }
         });
-        let (handle, operation) = (self.clone(), Owned::of(operation));
-        let call = move || handle.call_link(link, writing, &operation.borrow());
-        let called = tokio::task::spawn_blocking(call).await;
-        called.map_err(io::Error::other)?
+        Rest::blocking(move || self.call_link(link, writing, &operation.borrow()))
     }
 
     fn call_link(

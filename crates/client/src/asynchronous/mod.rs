@@ -4,6 +4,7 @@ mod calls;
 mod fabric;
 mod local;
 mod task;
+mod turns;
 
 use crate::client::{Answer, Builder, CasOutcome, ServerStream, Value, Way};
 use crate::error::Error;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 use tokio::net::UdpSocket;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use turns::{Rest, in_turn};
 
 /// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
 /// the client, its batches and its pace. The task ends with the last handle.
@@ -146,15 +148,13 @@ impl AsyncClient {
                 let (address, streams) = (address?, streams.clone());
                 let streams = streams.ok_or(Error::Refused)?;
                 let began = Instant::now();
-                let stream = Arc::clone(&streams[server]);
-                // It waits without a thread. Its turn ends even if nobody polls this future.
-                let turn = async move {
-                    let mut stream = stream.lock_owned().await;
-                    let call = move || stream.call(began, address, &operation.borrow());
-                    tokio::task::spawn_blocking(call).await
+                let (name, deadline) = calls.name_and_deadline(server);
+                let rest = operation.rest;
+                let begin = move |mut stream: OwnedMutexGuard<ServerStream>| {
+                    Rest::blocking(move || stream.call(began, address, &operation.borrow()))
                 };
-                let called = tokio::spawn(turn).await.and_then(|called| called);
-                called.map_err(io::Error::other)?
+                let called = in_turn(&streams[server], (began + deadline).into(), begin).await;
+                called.map_err(|missing| missing.error(&rest, name))?
             }
         }
     }

@@ -307,7 +307,14 @@ impl LocalLink {
         }
     }
 
-    fn deadline(&self) -> Duration {
+    /// Returns the URL of the server.
+    #[cfg(feature = "async")]
+    pub(crate) fn url(&self) -> &LocalUrl {
+        &self.url
+    }
+
+    /// Returns the deadline of an operation.
+    pub(crate) fn deadline(&self) -> Duration {
         Duration::from_nanos(self.deadline_ns)
     }
 
