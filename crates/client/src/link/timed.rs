@@ -15,11 +15,15 @@ const BYTE_TIME: Duration = Duration::from_micros(1);
 pub(crate) struct Timed<S> {
     socket: S,
     end: Instant,
+    has_waited: bool,
+    /// Time since the last [`Self::end_at`] at which the peer has made bytes move: what goes into a buffer at
+    /// once tells nothing of it.
+    active_at: Option<Instant>,
 }
 
 impl<S: AsFd> Timed<S> {
     pub fn new(socket: S, end: Instant) -> Self {
-        Self { socket, end }
+        Self { socket, end, has_waited: false, active_at: None }
     }
 
     pub fn get_ref(&self) -> &S {
@@ -27,7 +31,12 @@ impl<S: AsFd> Timed<S> {
     }
 
     pub fn end_at(&mut self, end: Instant) {
-        self.end = end;
+        (self.end, self.has_waited, self.active_at) = (end, false, None);
+    }
+
+    /// Returns whether the peer has made no byte move for some time.
+    pub fn is_silent_for(&self, time: Duration) -> bool {
+        self.active_at.is_none_or(|at| at.elapsed() >= time)
     }
 
     /// Tries until the socket neither blocks nor is interrupted, or the time is over.
@@ -45,7 +54,7 @@ impl<S: AsFd> Timed<S> {
         }
     }
 
-    fn wait(&self, events: PollFlags) -> io::Result<()> {
+    fn wait(&mut self, events: PollFlags) -> io::Result<()> {
         loop {
             let left = self.end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -54,7 +63,10 @@ impl<S: AsFd> Timed<S> {
             let left_ms = left.as_nanos().div_ceil(1_000_000).min(60_000) as u16;
             match poll(&mut [PollFd::new(self.socket.as_fd(), events)], PollTimeout::from(left_ms)) {
                 Ok(0) | Err(Errno::EINTR) => {}
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.has_waited = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -62,6 +74,9 @@ impl<S: AsFd> Timed<S> {
 
     fn moved(&mut self, bytes: usize) -> usize {
         self.end += BYTE_TIME * bytes as u32;
+        if std::mem::take(&mut self.has_waited) && bytes > 0 {
+            self.active_at = Some(Instant::now());
+        }
         bytes
     }
 }
@@ -101,5 +116,29 @@ mod tests {
         assert!(began.elapsed() >= Duration::from_millis(20));
         let all = timed.write_all(&vec![0; 16 << 20]);
         assert_eq!(all.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// A peer that takes bytes slowly is not silent, though it has not taken all until the end.
+    #[test]
+    fn a_slow_peer_is_not_silent() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let deadline = Duration::from_secs(1);
+        let is_silent_after_a_write = |near: &UnixStream| {
+            let mut timed = Timed::new(near, Instant::now() + deadline);
+            let all = timed.write_all(&vec![0; 64 << 20]);
+            assert_eq!(all.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            timed.is_silent_for(deadline)
+        };
+        assert!(is_silent_after_a_write(&near), "the buffer alone has taken bytes");
+        let reads = std::thread::spawn(move || {
+            let mut bytes = [0; 32 << 10];
+            while far.read(&mut bytes).is_ok_and(|read| read > 0) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        assert!(!is_silent_after_a_write(&near));
+        drop(near);
+        reads.join().unwrap();
     }
 }

@@ -21,8 +21,8 @@ struct Stream {
     reader: BufReader<Timed<TcpStream>>,
     /// The connection is in the middle of a request, and cannot take another.
     is_over: bool,
-    /// The server has neither taken nor sent anything until the end of the time.
-    is_silent: bool,
+    /// The time of a call has ended before its reply.
+    is_overdue: bool,
 }
 
 /// The connection of a client to one server, if it needed one.
@@ -32,7 +32,7 @@ pub(crate) struct ServerStream {
     name: String,
     stream: Option<Stream>,
     deadline: Duration,
-    /// End of the last call that the server did not answer, and its error.
+    /// End of the last call in whose last deadline the server neither took nor sent anything, and its error.
     silent: Option<(Instant, Error)>,
 }
 
@@ -44,7 +44,7 @@ impl ServerStream {
     /// Executes an operation at the server, whose TCP port is at `address`. A read whose connection was lost
     /// is repeated once.
     ///
-    /// `began` is the time since when it waits for its turn. If the server has not answered another call
+    /// `began` is the time since when it waits for its turn. If the server was silent in another call
     /// since, it is not asked again: many calls wait for one deadline, and not for one each.
     pub(crate) fn call(
         &mut self,
@@ -94,7 +94,8 @@ impl ServerStream {
         };
         stream.reader.get_mut().end_at(end);
         let answer = stream.call(operation);
-        if stream.is_silent {
+        // A slow server is asked for the others, too.
+        if stream.is_overdue && stream.reader.get_ref().is_silent_for(self.deadline) {
             self.silent = Some((Instant::now(), Error::TimedOut { server: self.name.clone() }));
         }
         let answer = answer.map_err(|error| match error {
@@ -136,7 +137,12 @@ impl Stream {
         let stream = TcpStream::connect_timeout(&server, left).map_err(failed)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { server, reader: BufReader::new(Timed::new(stream, end)), is_over: false, is_silent: false })
+        Ok(Self {
+            server,
+            reader: BufReader::new(Timed::new(stream, end)),
+            is_over: false,
+            is_overdue: false,
+        })
     }
 
     /// Returns whether the server has neither closed the connection nor sent what nobody asked for.
@@ -254,7 +260,7 @@ impl Stream {
             let written = self.reader.get_mut().write_all(part);
             // The server lacks a part of the request, and cannot have executed it: that is no `TimedOut`.
             written.map_err(|error| {
-                self.is_silent = error.kind() == io::ErrorKind::TimedOut;
+                self.is_overdue = error.kind() == io::ErrorKind::TimedOut;
                 self.failed(error.to_string())
             })?;
         }
@@ -267,7 +273,7 @@ impl Stream {
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX);
         let read = limited.read_until(b'\n', &mut line);
         read.map_err(|error| self.lost(&error))?;
-        self.is_silent = false;
+        self.is_overdue = false;
         match line.strip_suffix(b"\r\n") {
             Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
             None => Err(self.failed("the server closed the connection".to_owned())),
@@ -276,8 +282,8 @@ impl Stream {
 
     /// Returns the error of a lost reply. The server is named later where no reply came in time.
     fn lost(&mut self, error: &io::Error) -> Error {
-        self.is_silent = error.kind() == io::ErrorKind::TimedOut;
-        match self.is_silent {
+        self.is_overdue = error.kind() == io::ErrorKind::TimedOut;
+        match self.is_overdue {
             true => Error::TimedOut { server: String::new() },
             false => self.failed(error.to_string()),
         }

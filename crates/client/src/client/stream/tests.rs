@@ -166,3 +166,26 @@ fn values_longer_than_the_buffers_of_sockets_wait_for_one_deadline() {
     assert!(matches!(later, Err(Error::Stream { .. })), "{later:?}");
     assert_eq!(listener.incoming().take(2).filter(Result::is_ok).count(), 2);
 }
+
+/// A server that sends its reply slowly is not silent: it is asked for the other keys of the batch.
+#[test]
+fn a_slow_server_is_asked_for_the_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = thread::spawn(move || {
+        let (mut slow, _) = listener.accept().unwrap();
+        slow.write_all(b"VALUE key 7 1000000 9\r\n").unwrap();
+        while slow.write_all(b"v").is_ok() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let (mut next, _) = listener.accept().unwrap();
+        next.write_all(b"END\r\n").unwrap();
+        next
+    });
+    let mut streams = ServerStream::new("name", Duration::from_secs(1));
+    let (began, get) = (Instant::now(), Operation::get(b"key"));
+    let slow = streams.call(began, address, &get);
+    assert!(matches!(slow, Err(Error::TimedOut { .. })), "{slow:?}");
+    assert_eq!(streams.call(began, address, &get).unwrap().outcome, Outcome::NotFound);
+    drop(served.join().unwrap());
+}
