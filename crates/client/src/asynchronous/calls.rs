@@ -82,7 +82,8 @@ pub(super) trait CallTaker {
 pub(super) struct Waiting {
     servers: Arc<Servers>,
     calls: mpsc::UnboundedReceiver<Call>,
-    /// Calls that had no room, for each server.
+    /// Calls that had no room, for each server, those first that have to end first: a server takes calls of
+    /// others, too, whose callers may have waited for a place.
     queues: Vec<VecDeque<Call>>,
     /// Servers that have such calls.
     held: Vec<usize>,
@@ -149,12 +150,13 @@ impl Waiting {
         self.calls.recv().await
     }
 
-    /// Passes a call on, behind those to the same server.
+    /// Passes a call on, behind those to the same server that have begun before.
     pub fn pass(&mut self, call: Call, taker: &mut impl CallTaker) {
         let server = taker.server_now(call.server, &call.operation.key);
         let queue = &mut self.queues[server];
         if !queue.is_empty() {
-            queue.push_back(call);
+            let place = queue.partition_point(|other| other.until <= call.until);
+            queue.insert(place, call);
         } else if let Some(call) = taker.submit(call) {
             queue.push_back(call);
             self.held.push(server);
@@ -235,5 +237,28 @@ mod tests {
         waiting.pass_all(&mut taker);
         assert_eq!(taker.taken, [keys[1], keys[0], keys[2]]);
         assert!(waiting.is_empty());
+    }
+
+    /// A call that has begun earlier, and has come later, ends at its own deadline.
+    #[tokio::test]
+    async fn calls_end_by_their_own_deadlines() {
+        let continuum = Continuum::new([("a", 1)].into_iter());
+        let (sender, mut waiting) = channel(std::iter::once("a".to_owned()), continuum, 60_000_000_000);
+        let mut taker = StandIns { is_full: [true; 3], taken: Vec::new() };
+        let now = Instant::now();
+        let mut ends = Vec::new();
+        for until_s in [3600, 7200, 0] {
+            let (done, ended) = oneshot::channel();
+            sender.send(Owned::of(&Operation::get(&[0])), done).await.unwrap();
+            let mut call = waiting.next().await.unwrap();
+            call.until = now + Duration::from_secs(until_s);
+            waiting.pass(call, &mut taker);
+            ends.push(ended);
+        }
+        assert_eq!(waiting.due_in(), Some(Duration::ZERO));
+        waiting.pass_all(&mut taker);
+        let has_ended: Vec<_> = ends.iter_mut().map(|ended| ended.try_recv().is_ok()).collect();
+        assert_eq!(has_ended, [false, false, true]);
+        assert!(waiting.due_in() > Some(Duration::from_secs(60)) && taker.taken.is_empty());
     }
 }
