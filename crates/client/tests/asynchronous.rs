@@ -4,6 +4,8 @@
 mod common;
 #[path = "asynchronous/streams.rs"]
 mod streams;
+#[path = "asynchronous/turns.rs"]
+mod turns;
 
 use common::Server;
 use micanite_client::{AsyncClient, Builder, CasOutcome, Error, Options};
