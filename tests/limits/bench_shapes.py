@@ -2,9 +2,10 @@
 `target/bench/shapes.json`. After `make build deps`:
 `PYTHONPATH=tests .venv/bin/python tests/limits/bench_shapes.py`
 
-A server of 64 MB is filled with values of one length. Then a client asks for keys with values of another one,
-which fit the memory three times over, and stores each that is missing. The hit ratio is that of the fifth pass:
-after the change, of a fresh server, and of memcached with its automover, there also after a minute."""
+A server of 64 MB is filled with values of one length. Then a client asks for keys with values of another
+one, which fit the memory three times over, and stores each that is missing. The hit ratio is that of the
+fifth pass: after the change, of a fresh server, and of memcached with its automover, there also after a
+minute."""
 
 import json
 import sys

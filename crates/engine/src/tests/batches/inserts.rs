@@ -96,7 +96,7 @@ fn an_insertion_without_room_makes_some_for_a_batch() {
 #[test]
 fn a_long_value_evicts_little_more_than_its_length() {
     let setup = Setup { eviction: Eviction::Fifo, data_units: 1 << 20, value_bytes_max: 16_000, ..roomy() };
-    let cache = Setup { buckets: 1 << 14, ..setup }.cache();
+    let cache = Setup { buckets: 1 << 17, ..setup }.cache();
     let mut client = Client::new(&cache, 0);
     let mut number = 0u64;
     while cache.stats().evicted_log < 1000 {

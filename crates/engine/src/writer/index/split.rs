@@ -51,8 +51,9 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
     }
 
-    /// Moves entries, closes the gaps, and frees the spare bucket that is not needed any more, if the chain has
-    /// two buckets at most and its entries tell where they belong. Otherwise it does nothing and returns false.
+    /// Moves entries, closes the gaps, and frees the spare bucket that is not needed any more, if the chain
+    /// has two buckets at most and its entries tell where they belong. Otherwise it does nothing and returns
+    /// false.
     fn move_at_once(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
         let spare = source.next_spare();
