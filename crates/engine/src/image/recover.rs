@@ -226,7 +226,7 @@ impl Recovery<'_> {
                 let entry = bucket.entry(slot);
                 if self.is_sound(entry) && p.place(entry).is_some_and(|place| p.is_in_last(&place, buckets)) {
                     if !self.is_in_chain(target, entry) {
-                        let Some(word) = self.writer.free_slot(target) else {
+                        let Some(word) = self.writer.slot_without_eviction(target) else {
                             return false;
                         };
                         p.word(word).store(entry.0, Release);

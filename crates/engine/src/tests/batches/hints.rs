@@ -82,6 +82,38 @@ fn the_owners_changes_void_its_hints() {
     assert!(!hint.is_fact(), "a removal may have moved the entry");
 }
 
+/// A split in the middle of a batch voids no hint, but an overwrite behind it is done under the version of
+/// the bucket to which its key belongs now.
+#[test]
+fn an_overwrite_behind_a_split_changes_the_version_of_its_present_bucket() {
+    let cache = filled(&one_partition());
+    let partition = &cache.partitions[0];
+    let buckets = partition.all_buckets();
+    let number = (0..KEYS)
+        .find(|number| {
+            let hash = partition.index_hash(cache.hash(&number.to_le_bytes()));
+            hash.bucket(buckets) != hash.bucket(buckets.grown())
+        })
+        .expect("a key that moves");
+    let key = number.to_le_bytes();
+    let hash = partition.index_hash(cache.hash(&key));
+    let mut hint = partition.prefetch_bucket(hash, partition.changes_seen(0));
+    look(partition, &mut hint);
+    partition.writer(0).grow(0);
+    let present = partition.bucket(hash);
+    assert!(hint.is_fact() && present.first_word != hint.bucket);
+    let before = present.version_word();
+    let mut client = Client::new(&cache, 0);
+    #[expect(unsafe_code, reason = "the test is the only user of the partition")]
+    // SAFETY: no other thread has the cache.
+    let writer = unsafe { partition.owner(0) };
+    let meta = (0, Expiry::NEVER);
+    assert!(!writer.overwrite_hinted(&key, &hint, b"other", meta), "under the version of the old bucket");
+    drop(writer);
+    assert_eq!(client.set(&key, b"other"), Outcome::Stored);
+    assert_eq!(present.version_word(), before + 2);
+}
+
 /// One batch inserts, overwrites, removes and reads the same keys: each request sees those before it.
 #[test]
 fn requests_of_a_batch_see_those_before_them() {

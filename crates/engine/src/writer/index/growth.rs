@@ -48,17 +48,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Grows the index, or cleans it. Splits move entries alone: hints stay facts unless an item had to
-    /// leave.
+    /// Grows the index, or cleans it. Splits move entries alone: hints stay facts.
     #[cold]
     pub fn grow_beside_hints(&self) {
         let p = self.partition;
         let evicted = p.get(Field::EvictedBucket);
         let cleans = self.has_sparse_index();
         self.grow_or_clean();
-        if cleans || p.get(Field::EvictedBucket) != evicted {
+        if cleans {
             self.keeps_hints.set(false);
         }
+        debug_assert_eq!(p.get(Field::EvictedBucket), evicted, "a split evicts nothing");
     }
 
     /// Returns whether buckets are to be split. A cache that had no space lately waits until its logs have

@@ -56,6 +56,12 @@ impl Writer<'_> {
     /// which is evicted (MICA 4.3.2). Returns `None` in a store without free spare buckets, or if
     /// the chain has its longest length. The version of `bucket` must be odd.
     pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
+        let evicts = !self.partition.is_store();
+        self.slot_without_eviction(bucket).or_else(|| evicts.then(|| self.evict_oldest(bucket, None)))
+    }
+
+    /// Returns an entry like [`Self::free_slot`], but none whose item would have to leave.
+    pub fn slot_without_eviction(&self, bucket: Bucket<'_>) -> Option<usize> {
         if self.partition.is_store() {
             return self.empty_slot(bucket).or_else(|| self.slot_of_new_spare(bucket));
         }
@@ -65,7 +71,7 @@ impl Writer<'_> {
             return Some(word);
         }
         let judged = self.judge(bucket, (LogKind::Main, 0));
-        self.slot_of_judged(bucket, &judged).or_else(|| Some(self.evict_oldest(bucket, None)))
+        self.slot_of_judged(bucket, &judged)
     }
 
     /// Returns whether a chain of a cache has an entry for a new item without an eviction.

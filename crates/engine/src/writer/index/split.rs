@@ -105,7 +105,7 @@ impl Writer<'_> {
         halves
     }
 
-    /// Moves entries to the last bucket. Where a store has no spare bucket for it, the source has
+    /// Moves entries to the last bucket. Where there is no spare bucket for it, the source has
     /// one: as many entries have left it as fill a bucket.
     fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
         while !self.move_some(source, target, grown) {
@@ -144,7 +144,7 @@ impl Writer<'_> {
                     let word = if filled < BUCKET_ENTRIES {
                         filled += 1;
                         target.slot_word(filled - 1)
-                    } else if let Some(word) = self.free_slot(target) {
+                    } else if let Some(word) = self.slot_without_eviction(target) {
                         word
                     } else {
                         return false;
