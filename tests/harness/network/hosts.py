@@ -1,5 +1,4 @@
-"""Two hosts in one machine: network namespaces joined by a veth pair, made for a test and removed after it.
-"""
+"""Two hosts in one machine: network namespaces joined by a veth pair, made for a test, removed after it."""
 
 import contextlib
 import ctypes
@@ -9,8 +8,10 @@ import subprocess
 
 import pytest
 
-from harness.poll import until
+from harness.poll import DEADLINE_S, until
 
+# The kernel may finish its work on a network late: machines were seen that stood for 40 seconds.
+PROGRAM_S = 2 * DEADLINE_S
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NUMBERS = itertools.count()
@@ -26,7 +27,7 @@ def program(*words):
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     try:
         ended = subprocess.run(
-            words, capture_output=True, text=True, timeout=30, env=os.environ | {"PATH": path}
+            words, capture_output=True, text=True, timeout=PROGRAM_S, env=os.environ | {"PATH": path}
         )
     except FileNotFoundError as error:
         raise NotPermitted(f"there is no `{words[0]}` (Debian: iproute2)") from error
