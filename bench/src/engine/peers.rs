@@ -94,6 +94,26 @@ impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {
     }
 }
 
+/// Runs a list on a cache that returns copies of its values.
+#[inline(always)]
+fn run_shared<const K: usize, const V: usize>(
+    operations: &[u32],
+    get: impl Fn(&[u8; K]) -> Option<[u8; V]>,
+    insert: impl Fn([u8; K], [u8; V]),
+) -> Done {
+    let mut done = Done::default();
+    for operation in operations {
+        let key = bytes(*operation);
+        if operation & SET != 0 {
+            insert(key, bytes(*operation));
+        } else {
+            let found = get(&key).map(|value| first_word(std::hint::black_box(&value)));
+            done.count(found, first_word(&key));
+        }
+    }
+    done
+}
+
 /// quick_cache: a concurrent cache with eviction (S3-FIFO).
 pub(crate) struct QuickCache<const K: usize, const V: usize> {
     cache: quick_cache::sync::Cache<[u8; K], [u8; V], quick_cache::UnitWeighter, OneShotXxh3>,
@@ -124,18 +144,8 @@ impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
     }
 
     fn run(&mut self, operations: &[u32]) -> Done {
-        let mut done = Done::default();
-        for operation in operations {
-            let key: [u8; K] = bytes(*operation);
-            if operation & SET != 0 {
-                self.cache.insert(key, bytes(*operation));
-            } else {
-                let found = self.cache.get(&key);
-                let found = found.map(|value| first_word(std::hint::black_box(&value)));
-                done.count(found, first_word(&key));
-            }
-        }
-        done
+        let cache = &self.cache;
+        run_shared(operations, |key| cache.get(key), |key, value| cache.insert(key, value))
     }
 }
 
@@ -157,17 +167,7 @@ impl<const K: usize, const V: usize> Contender for Moka<K, V> {
     }
 
     fn run(&mut self, operations: &[u32]) -> Done {
-        let mut done = Done::default();
-        for operation in operations {
-            let key: [u8; K] = bytes(*operation);
-            if operation & SET != 0 {
-                self.cache.insert(key, bytes(*operation));
-            } else {
-                let found = self.cache.get(&key);
-                let found = found.map(|value| first_word(std::hint::black_box(&value)));
-                done.count(found, first_word(&key));
-            }
-        }
-        done
+        let cache = &self.cache;
+        run_shared(operations, |key| cache.get(key), |key, value| cache.insert(key, value))
     }
 }

@@ -13,8 +13,10 @@ use crate::engine::peers::{Hashbrown, Moka, QuickCache};
 use crate::engine::throughput::{fill, slice, store};
 use crate::results::measurement::Measurement;
 
-/// Insertions of a slice into a full cache.
+/// Insertions of a slice into a full cache, and slices in a row of the table that removes keys: it is rehashed
+/// once in so many, and each of its figures is to have its share of that.
 const COUNT: u64 = 1 << 20;
+const TABLE_SLICES: u64 = 4;
 
 pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     let items = options.items / 2;
@@ -103,8 +105,10 @@ fn into_full<const K: usize, const V: usize>(
         let first = 4 * items + round * COUNT;
         let of_ours = ns(&mut ours, first..first + COUNT)?;
         ours_ns.extend((round > 0).then_some(of_ours));
-        for (peer, all_ns) in peers.iter_mut().zip(&mut peers_ns) {
-            let of_peer = ns(*peer, first..first + COUNT)?;
+        let counts = [TABLE_SLICES * COUNT, COUNT, COUNT];
+        for ((peer, all_ns), count) in peers.iter_mut().zip(&mut peers_ns).zip(counts) {
+            let first = 4 * items + round * count;
+            let of_peer = ns(*peer, first..first + count)?;
             all_ns.extend((round > 0).then_some(of_peer));
         }
     }
