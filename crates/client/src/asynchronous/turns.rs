@@ -34,7 +34,7 @@ impl<A: Send + 'static> Rest<A> {
 /// Reason why a call in its turn has no answer.
 #[derive(Debug)]
 pub(super) enum Missing {
-    /// Its turn has not come in time, and it was not executed.
+    /// The turn has not come in time, and the call was not executed.
     TooLate,
     /// It has panicked, or the runtime has ended.
     Lost(io::Error),
