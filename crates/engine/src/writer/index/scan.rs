@@ -135,17 +135,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Clears the dangling entries of a chain; without `ghosts` those of ghosts only if their offsets could
-    /// repeat before the scan comes again: the tails advance by less than half of the width meanwhile.
+    /// Clears the dangling entries of a chain, those of ghosts only with `ghosts`. The offset of a ghost does
+    /// not repeat before the scan comes again: it is at most the data space behind the tail, which is at most
+    /// half of the width, and the tails advance by half of the rest at most meanwhile.
     pub(super) fn clear_dangling(&self, main: Bucket<'_>, ghosts: bool) {
         let p = self.partition;
         if p.is_store() {
             return;
         }
         let is_dangling = |entry: Entry| {
-            !entry.is_empty()
-                && p.place(entry).is_none()
-                && (ghosts || self.ghost_age(entry).is_none_or(|age| age > p.offset_mask / 2))
+            !entry.is_empty() && p.place(entry).is_none() && (ghosts || self.ghost_age(entry).is_none())
         };
         for word in self.words_backwards(main) {
             if is_dangling(Entry(p.word(word).load(Relaxed))) {
