@@ -13,8 +13,8 @@ use crate::engine::peers::{Hashbrown, Moka, QuickCache};
 use crate::engine::throughput::{fill, slice, store};
 use crate::results::measurement::Measurement;
 
-/// Insertions of a slice into a full cache, and slices in a row of the table that removes keys: it is rehashed
-/// once in so many, and each of its figures is to have its share of that.
+/// Insertions of a slice into a full cache, and slices in a row of the table that removes keys: it is
+/// rehashed once in so many, and each of its figures is to have its share of that.
 const COUNT: u64 = 1 << 20;
 const TABLE_SLICES: u64 = 4;
 
