@@ -70,7 +70,9 @@ def kill_within_requests(address, wait_ms):
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(500, marks=pytest.mark.full)])
-@pytest.mark.parametrize("provider", [NET, TCP, SHM], ids=("net", "tcp", "shm"))
+@pytest.mark.parametrize(
+    "provider", [NET, pytest.param(TCP, marks=pytest.mark.full), SHM], ids=("net", "tcp", "shm")
+)
 def test_killed_clients_never_hold_up_tcp_nor_the_end(provider, kills):
     """The provider may not return from a call. The endpoint is given up, and a restart opens it again."""
     chance = random.Random(kills)

@@ -40,7 +40,7 @@ class Readers(Tool):
         return report
 
 
-@pytest.mark.parametrize("write", ["back", "through"])
+@pytest.mark.parametrize("write", ["back", pytest.param("through", marks=pytest.mark.full)])
 def test_no_value_is_torn_or_outdated(provider, write):
     with FabricServer(provider, *SMALL, "--fabric-write", write, workers=2) as server:
         with Readers(server) as readers:
@@ -50,8 +50,15 @@ def test_no_value_is_torn_or_outdated(provider, write):
         assert server.alive()
 
 
-@pytest.mark.parametrize("write", ["back", "through"])
-@pytest.mark.parametrize("is_kept", [False, True], ids=["volatile", "image"])
+@pytest.mark.parametrize(
+    ("write", "is_kept"),
+    [
+        ("through", False), ("back", True),
+        pytest.param("back", False, marks=pytest.mark.full),
+        pytest.param("through", True, marks=pytest.mark.full),
+    ],
+    ids=["through-volatile", "back-image", "back-volatile", "through-image"],
+)  # fmt: skip
 def test_restarts_bring_no_old_value_back(write, is_kept, tmp_path):
     """The server is killed while clients read and write; it forgets items, or recovers those of its image."""
     options = (*SMALL, "-p", free_port(), "--fabric-write", write)

@@ -357,8 +357,15 @@ def test_an_empty_cache_with_a_high_greatest_limit_takes_little(start, small_dis
     assert end(server) == 0
 
 
-@pytest.mark.parametrize("semantics, size", [("store", 1000), ("store", 8), ("cache", 8)])
-@pytest.mark.parametrize("how", ["restart", "kill"])
+@pytest.mark.parametrize(
+    ("how", "semantics", "size"),
+    [
+        ("restart", "store", 1000), ("kill", "store", 8), ("restart", "cache", 8),
+        pytest.param("kill", "store", 1000, marks=pytest.mark.full),
+        pytest.param("restart", "store", 8, marks=pytest.mark.full),
+        pytest.param("kill", "cache", 8, marks=pytest.mark.full),
+    ],
+)  # fmt: skip
 def test_a_server_whose_limit_was_raised_starts_again(start, tmp_path, semantics, size, how):
     """The start was refused with 64, which the service does not try again."""
     options = ["-t", "1", "-m", "32", "--memory-max", "96", "--semantics", semantics]

@@ -245,7 +245,7 @@ def run_under_load(server, change):
                 assert client.get(key) == value
 
 
-@pytest.mark.parametrize("semantics", ["cache", "store"])
+@pytest.mark.parametrize("semantics", ["cache", pytest.param("store", marks=pytest.mark.full)])
 def test_owners_change_under_load(port_of_many, semantics):
     workers = port_of_many.workers
     generator = random.Random(workers)

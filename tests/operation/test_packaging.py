@@ -153,7 +153,9 @@ def packed_documents(request, generated, tmp_path):
     return tmp_path / "share/doc/micanite"
 
 
-@pytest.mark.parametrize("packed_documents", ["Debian", "tarball"], indirect=True)
+@pytest.mark.parametrize(
+    "packed_documents", [pytest.param("Debian", marks=pytest.mark.full), "tarball"], indirect=True
+)
 def test_no_link_of_a_packed_document_is_dead(packed_documents):
     """README and pages once had links to files that were not packed."""
     pages = list(packed_documents.rglob("*.md"))

@@ -143,7 +143,7 @@ def test_switching_modes_under_load(server, key):
     assert int(server.stats()["route_generation"]) > SWITCHES
 
 
-@pytest.mark.parametrize("mode", ["erew", "crew"])
+@pytest.mark.parametrize("mode", ["erew", pytest.param("crew", marks=pytest.mark.full)])
 def test_moving_partitions_under_load(server, key, mode):
     generator = random.Random(2)
     partitions = len(server.routes())

@@ -9,7 +9,7 @@ from harness.poll import until
 
 REFUSED = b"SERVER_ERROR out of memory storing object"
 BATCH = 64
-MEMORY_BYTES = 48 << 20
+MEMORY_BYTES = 24 << 20
 
 SIZES = {
     "tiny": lambda generator: generator.randint(1, 16),
@@ -118,7 +118,7 @@ def test_deletes_give_space_back_at_once(store, key):
     with store.connect() as connection:
         acknowledged = fill(connection, key, generator, SIZES["small"])
         first = sum(acknowledged.values())
-        for turn in range(4):
+        for turn in range(3):
             gone = generator.sample(list(acknowledged), 2 * len(acknowledged) // 3)
             for at in range(0, len(gone), BATCH):
                 part = gone[at : at + BATCH]
