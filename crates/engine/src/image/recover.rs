@@ -28,9 +28,10 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, STAMP_END};
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::Partition;
-use crate::region::Field;
+use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
 
 /// A recovery, with the right to write.
@@ -55,6 +56,11 @@ impl Recovery<'_> {
         let used = self.repair_chains()?;
         self.free_unused_spares(&used);
         p.set(Field::DataEnd, p.data_end(buckets));
+        if !p.is_store() {
+            let log = p.log(LogKind::Main);
+            let units = p.get(Field::DataEnd) - log.get(LogField::First);
+            log.set(LogField::Limit, log.get(LogField::Limit).min(units));
+        }
         let mut busy = self.writer.recount_logs();
         busy.sort_unstable();
         for number in 0..buckets {

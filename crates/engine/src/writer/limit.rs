@@ -56,15 +56,17 @@ impl Writer<'_> {
             p.limit.unrolls.store(0, Relaxed);
         }
         let small_units = p.layout.small_units() - wanted.small;
-        let end = p.layout.data_end(p.buckets()) - wanted.main;
+        let end = || p.layout.data_end(p.buckets()) - wanted.main;
         if wanted.small < now.small {
             self.lengthen_small(now.small, wanted.small);
         } else if wanted.small > now.small {
-            match self.shorten_log(LogKind::Small, small_units, end, &mut left_units) {
+            match self.shorten_log(LogKind::Small, small_units, end(), &mut left_units) {
                 true => p.set(Field::SmallGap, wanted.small),
                 false => shortens = true,
             }
         }
+        // Items that have moved to main may have let the index grow.
+        let end = end();
         if wanted.main <= now.main {
             p.limit.heap_units_max.store(u64::MAX, Relaxed);
             self.raise_end(now.main, wanted.main);
@@ -84,6 +86,7 @@ impl Writer<'_> {
 
     /// Ends the data space where nothing lies behind.
     fn end_data_at(&self, end: u64, gap: u64) {
+        debug_assert_eq!(end, self.partition.layout.data_end(self.partition.buckets()) - gap);
         self.partition.set(Field::MainGap, gap);
         self.partition.set(Field::DataEnd, end);
     }

@@ -7,6 +7,7 @@ mod copy_budget;
 mod expiry;
 #[cfg(not(miri))]
 mod flush;
+mod limits;
 mod meta;
 #[cfg(not(miri))]
 mod namespaces;

@@ -62,18 +62,15 @@ impl Writer<'_> {
         Place { log: which, offset, position }
     }
 
-    /// Ends the lap: the rest of the previous one is evicted first. While the log becomes shorter this rest
-    /// may be most of it. Then each call evicts a part, and the lap goes on in the space that is free.
+    /// Ends the lap: the rest of the previous one is evicted first. Where the log has become shorter, this
+    /// rest may be most of it. So each call evicts a part, and the lap goes on in the space that is free.
     /// Returns whether the lap has ended.
     #[cold]
     fn begin_lap(&self, log: Log<'_>, which: LogKind, units: u64, moves: &mut u32) -> Result<bool, Refusal> {
         if units > log.get(LogField::Limit) {
             return Err(Refusal::Full);
         }
-        let part_end = match self.partition.limit.shortens() {
-            true => log.get(LogField::Head) + units * EVICTED_PER_UNIT + EVICTED_UNITS_MIN,
-            false => u64::MAX,
-        };
+        let part_end = log.get(LogField::Head) + units * EVICTED_PER_UNIT + EVICTED_UNITS_MIN;
         while log.get(LogField::Head) < log.get(LogField::LapStart) {
             let head = log.get(LogField::Head);
             if head > part_end && head - log.get(LogField::LapBefore) >= log.lap_units() + units {
