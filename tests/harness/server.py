@@ -52,8 +52,8 @@ def run_ctl(*words, deadline_s=DEADLINE_S, **extra_environment):
 
 
 def leave(connection, request=b""):
-    """Asks for an end behind this request, and returns all that comes until the server has closed: watchers
-    hear nothing of it later."""
+    """Asks for an end behind this request, and returns all that comes until the server has ended its output.
+    It closes when the client does."""
     connection.send(request + b"quit\r\n")
     return connection.rest()
 
