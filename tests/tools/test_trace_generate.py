@@ -48,9 +48,29 @@ def test_a_pool_follows_the_day(tmp_path):
     assert 0.4 < hours[8] / hours[17] < 0.7 and hours[8] < hours[3], hours
 
 
+def test_items_of_another_size_have_the_memory_of_the_first(tmp_path):
+    """Small items follow large ones, and all of them fit. S3-FIFO forgets the large ones slowly."""
+    path, misses = tmp_path / "made.csv", tmp_path / "misses.csv"
+    words = ("mica-large", "--items", 20_000, "--requests", 60_000, "--fill", "--then", "mica-tiny,100000")
+    made = run_trace("generate", *words)
+    path.write_text(made.stdout)
+    times_s = [int(line.partition(",")[0]) for line in made.stdout.splitlines()]
+    assert len(times_s) == 240_000 and times_s == sorted(times_s), made.stderr
+    told = run_trace("simulate", path, "--bytes", "16m", "--sample", 1, "--warmup", 0.75, "--csv", misses)
+    ratios = {line.split(",")[0]: float(line.split(",")[2]) for line in misses.read_text().splitlines()[1:]}
+    most = {"s3-fifo": 0.15, "clock": 0.02, "approximate-lru": 0.02, "lru": 0, "fifo": 0, "belady": 0}
+    assert set(ratios) == set(most), told.stdout + told.stderr
+    assert all(ratios[policy] <= most[policy] for policy in most), ratios
+
+
 @pytest.mark.parametrize(
-    "words", [("fb-etc", "--rate", 5), ("ycsb-e",), ("ycsb-b", "--items", 0), ("ycsb-b", "--daily")]
-)
+    "words",
+    [
+        ("fb-etc", "--rate", 5), ("ycsb-e",), ("ycsb-b", "--items", 0), ("ycsb-b", "--daily"),
+        ("ycsb-b", "--rate", 5, "--then", "fb-etc"), ("ycsb-b", "--then", "ycsb-a,0"),
+        ("ycsb-b", "--then", "ycsb-a,"), ("ycsb-b", "--then", "ycsb-e"),
+    ],
+)  # fmt: skip
 def test_contradictory_options_are_refused(words):
     assert run_trace("generate", *words).returncode == 64
 

@@ -1,6 +1,8 @@
 //! Misses of real requests: simulated by the engine itself, and of live servers beside memcached
 //! with the same memory. Both by `micanite trace`.
 
+mod sizes;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -45,6 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.note(system::cpu_model());
     if options.common.wants("simulated") {
         simulate(options, &mut report)?;
+    }
+    if options.common.wants("sizes change") {
+        sizes::change(options, &mut report)?;
     }
     for size in &options.sizes {
         let case = format!("live, -m {size}");

@@ -91,6 +91,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             published: "their misses by libCacheSim".to_owned(),
         }));
     }
+    shown.extend(changes(&records).map(Exhibit::Table));
     let live: Vec<Record> =
         records.iter().filter(|record| record.case.starts_with("live")).cloned().collect();
     if !live.is_empty() {
@@ -110,6 +111,24 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         }
     }
     Ok(shown)
+}
+
+/// Misses of workloads behind one whose items have other sizes, beside those without it.
+fn changes(records: &[Record]) -> Option<Table> {
+    let rows = records.iter().filter(|record| record.metric == "after").filter_map(|after| {
+        let fresh = records.iter().find(|other| other.case == after.case && other.metric == "fresh")?;
+        let case = after.case.strip_prefix("sizes change, ")?;
+        let mut row: Vec<_> = case.split(", ").map(str::to_owned).collect();
+        row.extend([after.value, fresh.value].map(|ratio| format!("{:.2}", ratio * 100.0)));
+        Some(row)
+    });
+    let columns = ["items", "memory", "policy", "misses after the change (%)", "fresh (%)"];
+    let table = Table {
+        title: "Misses of simulated caches after a change of sizes".to_owned(),
+        columns: columns.map(str::to_owned).into(),
+        rows: rows.collect(),
+    };
+    (!table.rows.is_empty()).then_some(table)
 }
 
 fn percent(bytes: f64) -> f64 {

@@ -1,6 +1,7 @@
 //! `micanite trace generate`: the requests of a published workload, as a trace.
 
 use std::io::{self, BufWriter, Write};
+use std::str::FromStr;
 
 use crate::{
     DailyStream, ITEMS_MAX, Items, Mix, Next, PoolOperation, PoolRequest, PoolStream, Popularity, Requests,
@@ -38,6 +39,31 @@ pub struct GenerateOptions {
     /// A pool: requests follow the day and the week, come in bursts, and ask for missed keys again soon
     #[arg(long)]
     daily: bool,
+    /// Go on with as many requests of another workload, whose items have other sizes
+    #[arg(long, value_name = "WORKLOAD[,ITEMS]")]
+    then: Vec<Life>,
+}
+
+/// One workload of a trace, and how many items it has if that is said.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    workload: Workload,
+    items: Option<u64>,
+}
+
+impl FromStr for Life {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (workload, items) =
+            text.split_once(',').map_or((text, None), |(name, items)| (name, Some(items)));
+        let workload = workload.parse()?;
+        let number = |text: &str| text.parse().ok().filter(|items| (1..=ITEMS_MAX).contains(items));
+        match items.map(|text| (text, number(text))) {
+            Some((text, None)) => Err(format!("{text} is no number of items from 1 to {ITEMS_MAX}")),
+            items => Ok(Self { workload, items: items.and_then(|(_, items)| items) }),
+        }
+    }
 }
 
 /// Requests per second, if nobody says.
@@ -50,20 +76,22 @@ const ITEMS: u64 = 1_000_000;
 /// # Errors
 /// When the options contradict each other, or nothing can be printed.
 pub fn generate(options: &GenerateOptions) -> Result<(), Failure> {
-    let GenerateOptions { workload, rate, .. } = options;
-    if workload.pool().is_some() && rate.is_some() {
-        return Err(Failure::usage(format!("--rate is part of {workload}: leave it out")));
-    }
-    if workload.pool().is_none() && options.daily {
-        return Err(Failure::usage(format!("--daily is for the pools (fb-etc ...), and {workload} is none")));
-    }
-    let mut generated = Generated::new(options)?;
+    let mut lives = vec![Life { workload: options.workload, items: options.items }];
+    lives.extend(&options.then);
+    // Errors of the last workload come before the first request of the first.
+    let mut generated = lives.iter().map(|life| checked(options, *life)).collect::<Result<Vec<_>, _>>()?;
     let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
     let mut all = || -> Result<io::Result<()>, Failure> {
-        while let Some(request) = generated.next()? {
-            if let Err(error) = print(&mut to, &request) {
-                return Ok(Err(error));
+        let mut time_ms = 0.0;
+        for life in &mut generated {
+            let begin_ms = time_ms as u64;
+            while let Some(request) = life.next()? {
+                let request = Request { time_ms: begin_ms + request.time_ms, ..request };
+                if let Err(error) = print(&mut to, &request) {
+                    return Ok(Err(error));
+                }
             }
+            time_ms += life.time_ms;
         }
         Ok(to.flush())
     };
@@ -72,6 +100,17 @@ pub fn generate(options: &GenerateOptions) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.map_err(|error| Failure::new(format!("cannot print: {error}"))),
     }
+}
+
+fn checked(options: &GenerateOptions, life: Life) -> Result<Generated, Failure> {
+    let workload = life.workload;
+    if workload.pool().is_some() && options.rate.is_some() {
+        return Err(Failure::usage(format!("--rate is part of {workload}: leave it out")));
+    }
+    if workload.pool().is_none() && options.daily {
+        return Err(Failure::usage(format!("--daily is for the pools (fb-etc ...), and {workload} is none")));
+    }
+    Generated::new(options, life)
 }
 
 fn print(to: &mut impl Write, request: &Request<'_>) -> io::Result<()> {
@@ -124,10 +163,9 @@ impl Filling {
 }
 
 impl Generated {
-    fn new(options: &GenerateOptions) -> Result<Self, Failure> {
-        let workload = options.workload;
+    fn new(options: &GenerateOptions, Life { workload, items }: Life) -> Result<Self, Failure> {
         let preset = workload.preset();
-        let items = options.items.unwrap_or_else(|| preset.map_or(ITEMS, |preset| preset.items));
+        let items = items.unwrap_or_else(|| preset.map_or(ITEMS, |preset| preset.items));
         let (of_items, most) = (workload.items(), workload.items().items_max());
         if items > most {
             return Err(Failure::usage(format!("{workload} has {most} keys at most")));
@@ -173,8 +211,9 @@ impl Generated {
             rate: None,
             fill: true,
             daily,
+            then: Vec::new(),
         };
-        Self::new(&options).unwrap()
+        Self::new(&options, Life { workload: options.workload, items: options.items }).unwrap()
     }
 
     /// Generates the next read, and leaves out what is between.
