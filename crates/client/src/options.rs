@@ -1,6 +1,6 @@
 //! Options of a client.
 
-use micanite_wire::native::PAYLOAD_BYTES;
+use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 use std::net::SocketAddr;
 
 const MS: u64 = 1_000_000;
@@ -44,7 +44,7 @@ pub struct Options {
     /// Number of datagrams that are filled, waiting or in flight at a time, over all servers: the
     /// memory of the client. At least 16, at most 32,768.
     pub datagrams: usize,
-    /// Longest datagram. The server may have a lower limit.
+    /// Longest datagram, from 1,232 to 65,507 bytes. The server may have a lower limit.
     pub payload_bytes: usize,
     /// Initial number of datagrams in flight per server core.
     pub window_first: u16,
@@ -93,6 +93,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the longest datagram within its bounds.
+    pub(crate) fn bounded_payload_bytes(&self) -> usize {
+        self.payload_bytes.clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)
+    }
+
     /// Returns the deadline of an operation within its bound.
     pub(crate) fn bounded_deadline_ns(&self) -> u64 {
         self.deadline_ns.min(DEADLINE_NS_MAX)

@@ -13,6 +13,8 @@ mod hostile;
 mod life;
 #[path = "local/relay.rs"]
 mod relay;
+#[path = "local/silent.rs"]
+mod silent;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

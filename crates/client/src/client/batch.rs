@@ -1,11 +1,12 @@
 //! Concurrent operations, until all have ended.
 
 use super::{Answer, Client, ServerStream, TOKEN_FIRST, Value, Way, exchange};
-use crate::driver::SubmitError;
+use crate::driver::{Driver, Place, SubmitError};
 use crate::error::Error;
 use crate::link::Link;
 use crate::local::LocalLink;
 use crate::operation::{Completion, Operation, Outcome};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 impl Client {
@@ -33,7 +34,17 @@ impl Client {
         let exchanged = match &mut self.way {
             Way::Datagrams(datagrams) => datagrams.0.exchange(batch, &mut answers, &mut large),
             Way::Fabric(link) => exchange::exchange(&mut **link, batch, &mut answers),
-            Way::Local(link) => exchange::exchange(&mut **link, batch, &mut answers),
+            Way::Local(link) => {
+                let began_ns = link.now_ns();
+                let exchanged = exchange::exchange(&mut **link, batch, &mut answers);
+                if exchanged.is_ok() {
+                    // One call has one deadline. What many have lost is repeated within another one.
+                    let since_ns = if operations.len() == 1 { began_ns } else { link.now_ns() };
+                    let repeat = |link: &mut LocalLink| repeat_reads(link, operations, &mut answers);
+                    link.within_deadline_since(since_ns, repeat);
+                }
+                exchanged
+            }
         };
         if let Err(error) = exchanged {
             // Requests on their way have no caller any more, and may be executed.
@@ -54,19 +65,71 @@ impl Client {
             let failed = || Err(error.clone());
             return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
         }
-        match &mut self.way {
-            Way::Datagrams(datagrams) => {
-                let (link, streams) = &mut **datagrams;
-                let began = Instant::now();
-                for number in large {
-                    answers[number] = Some(link.over_stream(streams, began, &operations[number]));
-                }
+        if let Way::Datagrams(datagrams) = &mut self.way {
+            let (link, streams) = &mut **datagrams;
+            let began = Instant::now();
+            for number in large {
+                answers[number] = Some(link.over_stream(streams, began, &operations[number]));
             }
-            Way::Local(link) => repeat_reads(link, operations, &mut answers),
-            Way::Fabric(_) => {}
         }
         let missing = || Err(Error::Refused);
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
+    }
+}
+
+/// Operations in a row whose cores have no room until the client waits for replies.
+const REFUSALS_MAX: usize = 256;
+
+/// A batch over datagrams.
+struct Batch<'a> {
+    operations: &'a [Operation<'a>],
+    /// Token of the first.
+    first: u64,
+    /// The next one that was not looked at yet.
+    next: usize,
+    /// Those that wait for the room of their core; `None`: of any core.
+    waiting: Vec<(Option<Place>, VecDeque<usize>)>,
+    /// Cores that had no reply in time: the rest of the batch does not wait for them again.
+    late: Vec<Place>,
+}
+
+/// Result of an attempt to submit an operation.
+enum Taken {
+    Submitted,
+    /// It has ended without a request.
+    Ended,
+    Waits,
+}
+
+impl Batch<'_> {
+    fn is_submitted(&self) -> bool {
+        self.waiting.is_empty() && self.next == self.operations.len()
+    }
+
+    /// Returns whether others wait for the core of an operation.
+    fn waits_at(&self, driver: &Driver, number: usize) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let place = driver.place_now(&self.operations[number]);
+        self.waiting.iter().any(|(other, _)| *other == place)
+    }
+
+    /// Has an operation wait.
+    fn wait(&mut self, place: Option<Place>, number: usize) {
+        match self.waiting.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, numbers)) => numbers.push_back(number),
+            None => self.waiting.push((place, VecDeque::from([number]))),
+        }
+    }
+
+    /// Notes the core of an operation that had no reply in time.
+    fn note_late(&mut self, place: Option<Place>) {
+        if let Some(place) = place
+            && !self.late.contains(&place)
+        {
+            self.late.push(place);
+        }
     }
 }
 
@@ -80,35 +143,33 @@ impl Link {
         large: &mut Vec<usize>,
     ) -> std::io::Result<()> {
         self.try_again(operations.iter().map(|operation| operation.key))?;
-        let mut next = 0;
+        let mut batch = Batch { operations, first, next: 0, waiting: Vec::new(), late: Vec::new() };
         let mut in_flight = 0;
         self.cork();
-        while next < operations.len() || in_flight > 0 {
+        while !batch.is_submitted() || in_flight > 0 {
             let now_ns = self.now_ns();
-            while let Some(operation) = operations.get(next) {
-                match self.submit(now_ns, operation, first + next as u64) {
-                    Ok(()) => in_flight += 1,
-                    // The client's own requests take room, too.
-                    Err(SubmitError::Full) if self.driver().pending() > 0 => break,
-                    Err(SubmitError::TooLong) => large.push(next),
-                    Err(error) => answers[next] = Some(Err(self.refused(error))),
-                }
-                next += 1;
-            }
+            in_flight += self.submit_some(now_ns, &mut batch, answers, large);
             self.flush();
             let ended = self.driver().counters().completed;
+            let mut silent = Vec::new();
             let mut take = |completion: Completion<'_>| {
                 let Some(number) = number_of(completion.token, first, operations.len()) else {
                     return;
                 };
                 in_flight -= 1;
+                if matches!(completion.outcome, Outcome::TimedOut | Outcome::Unknown) {
+                    silent.push(number);
+                }
                 match completion.outcome {
                     Outcome::UseStream => large.push(number),
                     _ => answers[number] = Some(answer(&completion)),
                 }
             };
             self.poll(now_ns, &mut take)?;
-            let is_over = next == operations.len() && in_flight == 0;
+            for number in silent {
+                batch.note_late(self.driver().place_now(&operations[number]));
+            }
+            let is_over = batch.is_submitted() && in_flight == 0;
             if !is_over && self.driver().counters().completed == ended {
                 self.wait(u64::MAX)?;
             }
@@ -120,6 +181,81 @@ impl Link {
             };
         }
         Ok(())
+    }
+
+    /// Submits operations of a batch as far as there is room. Those of a core that has none wait beside others.
+    /// Returns how many are on their way.
+    fn submit_some(
+        &mut self,
+        now_ns: u64,
+        batch: &mut Batch<'_>,
+        answers: &mut [Option<Result<Answer, Error>>],
+        large: &mut Vec<usize>,
+    ) -> usize {
+        let mut submitted = 0;
+        let mut waiting = std::mem::take(&mut batch.waiting);
+        for (_, numbers) in &mut waiting {
+            while let Some(number) = numbers.front() {
+                match self.submit_one(now_ns, (batch, *number), answers, large) {
+                    Taken::Submitted => submitted += 1,
+                    Taken::Ended => {}
+                    Taken::Waits => break,
+                }
+                numbers.pop_front();
+            }
+        }
+        waiting.retain(|(_, numbers)| !numbers.is_empty());
+        batch.waiting = waiting;
+        let mut refusals = 0;
+        while refusals < REFUSALS_MAX && batch.next < batch.operations.len() {
+            let number = batch.next;
+            batch.next += 1;
+            let taken = match batch.waits_at(self.driver(), number) {
+                true => Taken::Waits,
+                false => self.submit_one(now_ns, (batch, number), answers, large),
+            };
+            match taken {
+                Taken::Submitted => (submitted, refusals) = (submitted + 1, 0),
+                Taken::Ended => {}
+                Taken::Waits => {
+                    refusals += 1;
+                    batch.wait(self.driver().place_now(&batch.operations[number]), number);
+                }
+            }
+        }
+        submitted
+    }
+
+    fn submit_one(
+        &mut self,
+        now_ns: u64,
+        (batch, number): (&Batch<'_>, usize),
+        answers: &mut [Option<Result<Answer, Error>>],
+        large: &mut Vec<usize>,
+    ) -> Taken {
+        let operation = &batch.operations[number];
+        if let Some(server) = self.silent_server(&batch.late, operation) {
+            answers[number] = Some(Err(self.down(server)));
+            return Taken::Ended;
+        }
+        match self.submit(now_ns, operation, batch.first + number as u64) {
+            Ok(()) => return Taken::Submitted,
+            // The client's own requests take room, too.
+            Err(SubmitError::Full) if self.driver().pending() > 0 => return Taken::Waits,
+            Err(SubmitError::TooLong) => large.push(number),
+            Err(error) => answers[number] = Some(Err(self.refused(error))),
+        }
+        Taken::Ended
+    }
+
+    /// Returns the server of a core that was late in this batch, and has not answered since.
+    fn silent_server(&self, late: &[Place], operation: &Operation<'_>) -> Option<usize> {
+        if late.is_empty() {
+            return None;
+        }
+        let place = self.driver().place_now(operation)?;
+        let is_silent = late.contains(&place) && self.driver().is_missed(place);
+        is_silent.then_some(usize::from(place.server))
     }
 
     fn refused(&self, error: SubmitError) -> Error {
@@ -150,7 +286,8 @@ fn repeat_reads(
     answers: &mut [Option<Result<Answer, Error>>],
 ) {
     for (place, operation) in answers.iter_mut().zip(operations) {
-        if let (Some(Err(Error::OutcomeUnknown)), true) = (&place, operation.may_repeat()) {
+        let may_repeat = operation.may_repeat() && link.has_time();
+        if let (Some(Err(Error::OutcomeUnknown)), true) = (&place, may_repeat) {
             *place = Some(repeat(operation, Error::OutcomeUnknown, || link.call(operation)));
         }
     }

@@ -109,3 +109,44 @@ async fn calls_wait_for_the_room_of_an_introduction() -> Result<(), Error> {
     assert_eq!(second.await.unwrap()?, Some(10));
     Ok(())
 }
+
+/// A batch waited a deadline for each window of a silent core, and stopped for the others meanwhile.
+#[test]
+fn a_batch_waits_for_a_silent_core_once() -> Result<(), Error> {
+    let (socket, _silent) = loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let next = socket.local_addr().unwrap().port().wrapping_add(1);
+        if let Ok(silent) = UdpSocket::bind(("127.0.0.1", next)) {
+            break (socket, silent);
+        }
+    };
+    let address = socket.local_addr().unwrap();
+    let (ended, is_over) = std::sync::mpsc::channel::<()>();
+    let served = std::thread::spawn(move || {
+        let mut fake = Fake::new(&address.to_string(), 2, 4, PartitionAccess::Erew);
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut bytes = [0; 2048];
+        while is_over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            if let Ok((count, from)) = socket.recv_from(&mut bytes)
+                && let Some(reply) = fake.answer(address, &bytes[..count])
+            {
+                socket.send_to(&reply, from).unwrap();
+            }
+        }
+    });
+    let options = Options { deadline_ns: DEADLINE.as_nanos() as u64, datagrams: 64, ..Options::default() };
+    let mut client = Client::builder().server(&address.to_string()).options(options).connect()?;
+    let keys: Vec<_> = (0..20_000_u32).map(u32::to_le_bytes).collect();
+    let operations: Vec<_> = keys.iter().map(|key| Operation::set(key, &[b'v'; 300])).collect();
+    let began = std::time::Instant::now();
+    let answers = client.batch(&operations);
+    let took = began.elapsed();
+    drop(ended);
+    served.join().unwrap();
+    let stored = answers.iter().filter(|answer| answer.is_ok()).count();
+    let refused = answers.iter().filter(|answer| matches!(answer, Err(Error::Unreachable { .. }))).count();
+    assert!(stored > 5_000 && refused > 5_000, "{stored} stored, {refused} refused");
+    // There were a hundred windows.
+    assert!(took < 10 * DEADLINE, "{took:?}");
+    Ok(())
+}

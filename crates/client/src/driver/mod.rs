@@ -33,7 +33,7 @@ use crate::counters::Counters;
 use crate::ketama::Continuum;
 use crate::options::{Options, ServerAddress};
 use crate::random::Random;
-use micanite_wire::native::{Directory, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
+use micanite_wire::native::Directory;
 use pace::Gathering;
 use server::{Health, Server};
 use slots::{Entry, List, Slots};
@@ -51,9 +51,9 @@ const OWN_TOKEN: u64 = u64::MAX;
 
 /// A server and one of its cores, where datagrams wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    server: u16,
-    core: u16,
+pub(crate) struct Place {
+    pub(crate) server: u16,
+    pub(crate) core: u16,
 }
 
 /// A client of a list of servers, sans I/O: one thread owns it and passes in the time.
@@ -100,7 +100,7 @@ impl Driver {
     /// If there are no servers, or more than 65,535.
     pub fn new(mut options: Options, servers: &[ServerAddress], seed: u64) -> Self {
         assert!(!servers.is_empty() && servers.len() <= usize::from(u16::MAX));
-        let payload_bytes = options.payload_bytes.clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX);
+        let payload_bytes = options.bounded_payload_bytes();
         options.payload_bytes = payload_bytes;
         options.deadline_ns = options.bounded_deadline_ns();
         let mut random = Random::new(seed);

@@ -145,7 +145,7 @@ impl Driver {
             lane.window.grow();
         }
         if let Some(interface) = lane.interface_from(from) {
-            server.hear_on(interface, header.cookie, now_ns);
+            server.hear_on((slot.core, interface), header.cookie, now_ns);
         }
         let generation = server.map.as_ref().map(|map| map.generation);
         if generation != Some(header.generation) {

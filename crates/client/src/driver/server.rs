@@ -24,6 +24,10 @@ pub(super) struct Lane {
     pub(super) direct: SocketAddr,
     /// The interface whose path it uses.
     pub(super) interface: u16,
+    /// The server's proofs of the client's address, as the core sees it at [`Self::fallback`] and
+    /// [`Self::direct`]: a NAT may choose another one for each port of a server. 0: not known.
+    pub(super) fallback_cookie: u64,
+    pub(super) direct_cookie: u64,
     /// Complete datagrams.
     pub(super) queue: List,
     /// Datagrams that accept requests: for the owner, and for shared gets.
@@ -53,6 +57,8 @@ impl Lane {
             fallback: address,
             direct: address,
             interface: BASE,
+            fallback_cookie: 0,
+            direct_cookie: 0,
             queue: List::EMPTY,
             filling: [NONE; 2],
             ready: false,
@@ -90,6 +96,7 @@ impl Lane {
     pub(super) fn move_to(&mut self, now_ns: u64, address: SocketAddr, interface: u16) {
         if (self.address, self.interface) != (address, interface) {
             (self.address, self.interface) = (address, interface);
+            self.direct_cookie = 0;
             (self.failures, self.failed_at) = (0, now_ns);
         }
     }
@@ -114,6 +121,21 @@ impl Lane {
     pub(super) fn silent_since(&self) -> Option<u64> {
         let is_silent = self.interface != BASE && self.failures >= FAILURES_UNTIL_SILENT;
         is_silent.then_some(self.failing_since)
+    }
+
+    /// Returns whether the core has not answered for about a deadline, and a datagram asks it already: others
+    /// would wait for as long.
+    #[inline]
+    pub(super) fn is_unanswered(&self, now_ns: u64, deadline_ns: u64) -> bool {
+        self.failures > 0
+            && self.held > 0
+            && now_ns.saturating_sub(self.failing_since) >= deadline_ns - deadline_ns / 8
+            && now_ns.saturating_sub(self.failed_at) <= deadline_ns
+    }
+
+    /// Returns whether a reply is missing, and none has come since.
+    pub(super) fn is_missed(&self) -> bool {
+        self.failures > 0
     }
 
     /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only
@@ -172,7 +194,7 @@ pub(super) struct Server {
     pub(super) paths: Vec<Path>,
     pub(super) probes: ProbeBudget,
     pub(super) ids: Ids,
-    /// Proof of this client for the address that it was given.
+    /// Proof of this client for the address that it was given, where no lane has its own.
     pub(super) cookie: u64,
     /// Time of the last reply from there.
     pub(super) base_heard_at: u64,
@@ -228,6 +250,11 @@ impl Server {
         self.ids.set_window(map.facts.ids_window);
         let old = self.map.replace(map);
         let is_same_server = old.zip(self.map.as_ref()).is_some_and(|(old, new)| new.follows(&old));
+        if !is_same_server {
+            for lane in &mut self.lanes {
+                (lane.fallback_cookie, lane.direct_cookie) = (0, 0);
+            }
+        }
         if options.follow_interfaces {
             self.plan_paths(is_same_server, now_ns);
         }

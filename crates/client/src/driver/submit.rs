@@ -58,6 +58,20 @@ impl Driver {
         self.server_for(self.server_of(key), key)
     }
 
+    /// Returns the core that an operation goes to now, unless any of some may execute it.
+    pub(crate) fn place_now(&self, operation: &Operation<'_>) -> Option<Place> {
+        let server = self.server_or_substitute(self.server_of(operation.key), operation.key).ok()?;
+        let map = self.servers[usize::from(server)].map.as_ref()?;
+        let (_, entry) = map.find(KeyHash::of(operation.key, map.facts.hash_seed).0);
+        let is_shared = operation.opcode == Opcode::Get && !operation.wants_cas && Map::is_shared(entry);
+        (!is_shared).then_some(Place { server, core: entry.owner })
+    }
+
+    /// Returns whether the last requests to a core had no reply.
+    pub(crate) fn is_missed(&self, place: Place) -> bool {
+        self.servers[usize::from(place.server)].lanes[usize::from(place.core)].is_missed()
+    }
+
     /// Returns the server that requests for a key of a server go to now.
     pub(crate) fn server_for(&self, own: usize, key: &[u8]) -> usize {
         self.server_or_substitute(own, key).map_or(own, usize::from)
@@ -85,7 +99,7 @@ impl Driver {
     ) -> Result<(), SubmitError> {
         let state = &mut self.servers[usize::from(server)];
         let limit_bytes = state.payload_bytes(&self.options);
-        let Some(map) = &state.map else {
+        let Some(map) = &mut state.map else {
             return Err(SubmitError::ServerDown { server: usize::from(server) });
         };
         let value_bytes = match operation.opcode.has_value() {
@@ -103,10 +117,19 @@ impl Driver {
         let (partition, entry) = map.find(hash);
         let plain_get = operation.opcode == Opcode::Get && !operation.wants_cas;
         let shared = plain_get && Map::is_shared(entry);
-        let core = match shared {
-            true => map.reader(entry.owner, self.options.numa_node),
-            false => entry.owner,
-        };
+        let deadline_ns = self.options.deadline_ns;
+        let is_silent = |core: u16| state.lanes[usize::from(core)].is_unanswered(now_ns, deadline_ns);
+        let mut core = entry.owner;
+        if shared {
+            core = map.reader(entry.owner, self.options.numa_node);
+            for _ in 1..map.cores.len() {
+                if !is_silent(core) {
+                    break;
+                }
+                map.turn(core);
+                core = map.reader(entry.owner, self.options.numa_node);
+            }
+        }
         let id = match operation.opcode.has_id() {
             true => state.ids.take().ok_or(SubmitError::Full)?,
             false => 0,

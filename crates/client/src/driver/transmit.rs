@@ -115,7 +115,7 @@ impl Driver {
             true => (lane.fallback, BASE),
             false => (lane.address, lane.interface),
         };
-        let cookie = server.cookie(interface);
+        let cookie = server.cookie(place.core, interface);
         let lane = &mut server.lanes[usize::from(place.core)];
         let attempts = slot.attempts.saturating_add(1);
         let header = Header {

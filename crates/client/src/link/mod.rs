@@ -124,7 +124,7 @@ impl Link {
     /// The list is empty, or sockets are not available.
     pub fn open(servers: &[ServerAddress], options: Options, udp: &UdpOptions) -> Result<Self, Error> {
         check(servers)?;
-        let payload_bytes = options.payload_bytes;
+        let payload_bytes = options.bounded_payload_bytes();
         let mut sockets = Vec::new();
         for is_v4 in [true, false] {
             if servers.iter().any(|server| server.address.is_ipv4() == is_v4) {

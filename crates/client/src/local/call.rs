@@ -10,17 +10,18 @@ use crate::operation::{Completion, Operation, Outcome};
 pub(super) const CALL: u64 = u64::MAX;
 
 impl LocalLink {
-    /// Executes one operation and waits for its end. A read whose stream was lost is repeated once.
+    /// Executes one operation and waits for its end. A read whose stream was lost is repeated once, if the
+    /// deadline is not over.
     ///
     /// # Errors
     /// Any [`Error`].
     pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        match self.call_once(operation) {
-            Err(first @ Error::OutcomeUnknown) if operation.may_repeat() => {
-                repeat(operation, first, || self.call_once(operation))
+        self.within_deadline(|link| match link.call_once(operation) {
+            Err(first @ Error::OutcomeUnknown) if operation.may_repeat() && link.has_time() => {
+                repeat(operation, first, || link.call_once(operation))
             }
             result => result,
-        }
+        })
     }
 
     fn call_once(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {

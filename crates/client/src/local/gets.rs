@@ -22,7 +22,7 @@ impl LocalLink {
         match self.look(key, value) {
             Look::Found { flags } => Ok(Some(flags)),
             Look::Missing => Ok(None),
-            Look::Ask | Look::Gone => self.ask(key, value),
+            Look::Ask | Look::Gone => self.within_deadline(|link| link.ask(key, value)),
         }
     }
 

@@ -4,11 +4,10 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::attach::{Attached, attach};
 use super::call::CALL;
 use super::ended::EndedList;
 use super::gets::has_key_length;
@@ -21,20 +20,16 @@ use crate::error::Error;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 use crate::options::Options;
 
-/// Time in which a server frees the place of a client that has let its memory go.
-const PLACE_WAIT: Duration = Duration::from_millis(100);
-/// Pause between two attempts to get that place.
-const PLACE_PAUSE: Duration = Duration::from_millis(1);
-
 /// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
 /// the parent had on its way is the parent's, and ends as [`Outcome::Unknown`] in the child.
 ///
 /// A request without a reply within the deadline costs the stream, and with it the other requests on their
-/// way. Gets that the memory answers go on until the server dies.
+/// way. After a second one in a row, others fail until a pause is over. Gets that the memory answers go on
+/// until the server dies.
 #[derive(Debug)]
 pub struct LocalLink {
-    url: LocalUrl,
-    deadline_ns: u64,
+    pub(super) url: LocalUrl,
+    pub(super) deadline_ns: u64,
     pub(super) reading: Option<Reading>,
     pub(super) stream: Option<RequestStream>,
     pub(super) writes: Arc<Writes>,
@@ -43,11 +38,13 @@ pub struct LocalLink {
     pub(super) is_calling: bool,
     /// Buffer of one value.
     pub(super) value: Vec<u8>,
-    clock: Instant,
-    attached_at_ns: u64,
+    pub(super) clock: Instant,
+    pub(super) attached_at_ns: u64,
+    /// Time by which the call that is running has to end.
+    pub(super) call_until_ns: u64,
     /// The last attempt to attach found no place for another client (`--local-clients`).
-    lacks_place: bool,
-    pause: Pause,
+    pub(super) lacks_place: bool,
+    pub(super) pause: Pause,
     pub(super) counters: LocalCounters,
 }
 
@@ -68,6 +65,7 @@ impl LocalLink {
             value: Vec::new(),
             clock: Instant::now(),
             attached_at_ns: 0,
+            call_until_ns: u64::MAX,
             lacks_place: false,
             pause: Pause::new(options.dead_for_ns),
             counters: LocalCounters::default(),
@@ -175,13 +173,17 @@ impl LocalLink {
                     self.pause.end();
                 }
                 count += ended;
-                let due_ns = stream.waits_since_ns().map(|at_ns| at_ns.saturating_add(self.deadline_ns));
-                let is_late = due_ns.is_some_and(|due_ns| due_ns <= now_ns);
-                is_late.then_some(Outcome::TimedOut)
+                let since_ns = stream.waits_since_ns();
+                let is_late = since_ns.filter(|at_ns| self.due_ns(*at_ns) <= now_ns);
+                is_late.map(|at_ns| {
+                    self.pause.note_silence(at_ns, now_ns);
+                    Outcome::TimedOut
+                })
             }
             // The server has executed nothing.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.pause.begin(self.now_ns(), true);
+                let now_ns = self.now_ns();
+                self.pause.begin(now_ns, now_ns, true);
                 Some(Outcome::ServerDown)
             }
             Err(_) => Some(Outcome::Unknown),
@@ -207,7 +209,7 @@ impl LocalLink {
             return Ok(());
         }
         let now_ns = self.now_ns();
-        let due_ns = stream.waits_since_ns().map_or(u64::MAX, |at_ns| at_ns.saturating_add(self.deadline_ns));
+        let due_ns = stream.waits_since_ns().map_or(u64::MAX, |at_ns| self.due_ns(at_ns));
         let wait_ns = at_most_ns.min(due_ns.saturating_sub(now_ns));
         let mut events = PollFlags::POLLIN;
         events.set(PollFlags::POLLOUT, stream.has_unsent());
@@ -216,6 +218,11 @@ impl LocalLink {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the time at which a request counts as unanswered.
+    fn due_ns(&self, sent_at_ns: u64) -> u64 {
+        sent_at_ns.saturating_add(self.deadline_ns).min(self.call_until_ns)
     }
 
     /// Returns the error for an operation that was not taken.
@@ -246,67 +253,6 @@ impl LocalLink {
         }
     }
 
-    /// Attaches if there is no stream, if the server has died, or after a fork. Returns whether it attached
-    /// just now. The memory of a server that lives is read on, even if it does not answer.
-    pub(super) fn ensure_attached(&mut self) -> Result<bool, Error> {
-        // The server may have closed it, such as an idle one: nothing is lost yet.
-        if let Some(stream) =
-            self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
-        {
-            if stream.is_refused() {
-                self.pause.begin(self.now_ns(), true);
-            }
-            self.lose_stream(Outcome::Unknown, |_, _, _| {});
-        }
-        let is_valid = match (&self.reading, &self.stream) {
-            (Some(reading), Some(_)) => reading.is_valid(),
-            (None, Some(stream)) => stream.is_of_this_process(),
-            (_, None) => false,
-        };
-        if is_valid {
-            return Ok(false);
-        }
-        let mut lost = Vec::new();
-        self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
-            lost.push(Completion::without_reply(token, opcode, outcome));
-        });
-        lost.iter().for_each(|ended| self.ended.keep(ended));
-        self.reading.take_if(|reading| !reading.is_valid());
-        if !self.pause.is_over(self.now_ns()) {
-            return Err(self.unreachable());
-        }
-        self.attach()?;
-        Ok(true)
-    }
-
-    fn attach(&mut self) -> Result<(), Error> {
-        let mut attached = attach(&self.url, self.deadline());
-        // The memory may have the place that is missing.
-        if is_full(&attached) && self.reading.take().is_some() {
-            attached = self.attach_at_own_place();
-        }
-        self.finish(attached)
-    }
-
-    /// Attaches where the memory that somebody has let go had the place that was missing.
-    pub(super) fn attach_without_memory(&mut self) {
-        let attached = self.attach_at_own_place();
-        // The next call fails by the same error.
-        let _ = self.finish(attached);
-    }
-
-    /// Attaches when the server has seen that the memory was let go, unless another client is faster.
-    fn attach_at_own_place(&self) -> Result<Attached, Error> {
-        let end = Instant::now() + PLACE_WAIT;
-        loop {
-            let attached = attach(&self.url, self.deadline());
-            if !is_full(&attached) || Instant::now() >= end {
-                return attached;
-            }
-            std::thread::sleep(PLACE_PAUSE);
-        }
-    }
-
     /// Returns the URL of the server.
     #[cfg(feature = "async")]
     pub(crate) fn url(&self) -> &LocalUrl {
@@ -314,24 +260,9 @@ impl LocalLink {
     }
 
     /// Returns the deadline of an operation.
-    pub(crate) fn deadline(&self) -> Duration {
-        Duration::from_nanos(self.deadline_ns)
-    }
-
-    fn finish(&mut self, attached: Result<Attached, Error>) -> Result<(), Error> {
-        self.lacks_place = is_full(&attached);
-        let (reading, stream) = attached.inspect_err(|_| {
-            self.pause.begin(self.clock.elapsed().as_nanos() as u64, self.lacks_place);
-        })?;
-        let lacks_connection = stream.is_none();
-        (self.reading, self.stream) = (Some(reading), stream);
-        self.attached_at_ns = self.now_ns();
-        self.pause.let_in();
-        if lacks_connection {
-            self.pause.begin(self.attached_at_ns, true);
-        }
-        self.counters.attached += 1;
-        Ok(())
+    #[cfg(feature = "async")]
+    pub(crate) fn deadline(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.deadline_ns)
     }
 
     /// Lets the stream go, and ends what is on its way.
@@ -376,9 +307,4 @@ impl LocalLink {
     pub(crate) fn writes(&self) -> &Arc<Writes> {
         &self.writes
     }
-}
-
-/// Returns whether the server had no place for another client (`--local-clients`).
-fn is_full(attached: &Result<Attached, Error>) -> bool {
-    matches!(attached, Err(Error::ServerFull { .. }))
 }

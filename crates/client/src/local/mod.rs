@@ -19,6 +19,7 @@ mod link;
 mod meta;
 mod pause;
 mod reading;
+mod reattach;
 mod shared;
 mod stream;
 mod url;

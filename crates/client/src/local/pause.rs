@@ -12,22 +12,39 @@ pub(super) struct Pause {
     ns_max: u64,
     /// The server had no place for another client.
     is_full: bool,
+    /// A request had no reply, and none had one since.
+    is_silent: bool,
 }
 
 impl Pause {
     /// Returns no pause.
     pub fn new(dead_for_ns: u64) -> Self {
-        Self { until_ns: 0, next_ns: PAUSE_NS_MIN, ns_max: dead_for_ns.max(PAUSE_NS_MIN), is_full: false }
+        Self {
+            until_ns: 0,
+            next_ns: PAUSE_NS_MIN,
+            ns_max: dead_for_ns.max(PAUSE_NS_MIN),
+            is_full: false,
+            is_silent: false,
+        }
     }
 
-    /// Begins a pause, twice as long as the one before unless that is long over.
-    pub fn begin(&mut self, now_ns: u64, is_full: bool) {
-        if now_ns > self.until_ns.saturating_add(self.next_ns) {
+    /// Begins a pause after an attempt that began at `began_ns`: twice as long as the one before unless that
+    /// was long over by then.
+    pub fn begin(&mut self, began_ns: u64, now_ns: u64, is_full: bool) {
+        if began_ns > self.until_ns.saturating_add(self.next_ns) {
             self.next_ns = PAUSE_NS_MIN;
         }
         self.is_full = is_full;
         self.until_ns = now_ns.saturating_add(self.next_ns);
         self.next_ns = self.next_ns.saturating_mul(2).min(self.ns_max);
+    }
+
+    /// Notes that a request had no reply within its deadline. The first time the server is tried again at
+    /// once.
+    pub fn note_silence(&mut self, began_ns: u64, now_ns: u64) {
+        if std::mem::replace(&mut self.is_silent, true) {
+            self.begin(began_ns, now_ns, false);
+        }
     }
 
     /// Returns whether the server may be tried.
@@ -47,7 +64,7 @@ impl Pause {
 
     /// Notes that a request had its reply.
     pub fn end(&mut self) {
-        (self.next_ns, self.is_full) = (PAUSE_NS_MIN, false);
+        (self.next_ns, self.is_full, self.is_silent) = (PAUSE_NS_MIN, false, false);
     }
 }
 
@@ -57,20 +74,26 @@ mod tests {
 
     #[test]
     fn pauses_grow_while_trouble_lasts() {
-        let mut pause = Pause::new(50_000_000);
-        let mut now_ns = 1_000_000_000;
-        let mut lengths = Vec::new();
-        for _ in 0..5 {
-            pause.begin(now_ns, true);
-            assert!(!pause.is_over(now_ns) && pause.is_full());
-            lengths.push((pause.until_ns - now_ns) / 1_000_000);
-            now_ns = pause.until_ns + 1;
-            pause.let_in();
+        // A server that is stopped refuses nothing: each attempt takes a deadline.
+        for attempt_ns in [0, 2_000_000_000] {
+            let mut pause = Pause::new(50_000_000);
+            let mut now_ns = 1_000_000_000;
+            let mut lengths = Vec::new();
+            for _ in 0..5 {
+                let began_ns = now_ns;
+                now_ns += attempt_ns;
+                pause.begin(began_ns, now_ns, true);
+                assert!(!pause.is_over(now_ns) && pause.is_full());
+                lengths.push((pause.until_ns - now_ns) / 1_000_000);
+                now_ns = pause.until_ns + 1;
+                pause.let_in();
+            }
+            assert_eq!(lengths, [10, 20, 40, 50, 50]);
+            now_ns += 1_000_000_000;
+            pause.begin(now_ns, now_ns, false);
+            assert_eq!(pause.until_ns - now_ns, 10_000_000, "the trouble before is long over");
+            pause.end();
+            assert!(!pause.is_full() && pause.is_over(pause.until_ns));
         }
-        assert_eq!(lengths, [10, 20, 40, 50, 50]);
-        pause.begin(now_ns + 1_000_000_000, false);
-        assert_eq!(pause.until_ns - now_ns, 1_010_000_000, "the trouble before is long over");
-        pause.end();
-        assert!(!pause.is_full() && pause.is_over(pause.until_ns));
     }
 }

@@ -18,19 +18,19 @@ use super::life::eventually;
 use super::{DEADLINE, DEADLINE_NS, Local};
 
 /// The socket of the relay, and its server.
-struct Relay<'a> {
-    listener: UnixListener,
-    path: PathBuf,
+pub(super) struct Relay<'a> {
+    pub(super) listener: UnixListener,
+    pub(super) path: PathBuf,
     server: &'a Local,
 }
 
 impl<'a> Relay<'a> {
-    fn new(server: &'a Local) -> Self {
+    pub(super) fn new(server: &'a Local) -> Self {
         let path = server.directory.join("relay");
         Self { listener: UnixListener::bind(&path).unwrap(), path, server }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("local://{}", self.path.display())
     }
 
@@ -40,7 +40,7 @@ impl<'a> Relay<'a> {
     }
 
     /// Welcomes one client. Returns its attachment, and the socket of the hello.
-    fn welcome(&self, change: impl FnOnce(&mut Attached)) -> (Attached, UnixStream) {
+    pub(super) fn welcome(&self, change: impl FnOnce(&mut Attached)) -> (Attached, UnixStream) {
         self.welcome_user((b"", b""), change)
     }
 
@@ -65,7 +65,7 @@ impl<'a> Relay<'a> {
 }
 
 /// Copies a file into one in memory that anybody may cut.
-fn unsealed(of: &OwnedFd) -> (File, OwnedFd) {
+pub(super) fn unsealed(of: &OwnedFd) -> (File, OwnedFd) {
     let of = File::from(of.try_clone().unwrap());
     let mut bytes = vec![0; of.metadata().unwrap().len() as usize];
     of.read_exact_at(&mut bytes, 0).unwrap();
@@ -180,31 +180,6 @@ fn a_touch_whose_repetition_finds_no_server_is_unknown() {
             assert!(matches!(ended, Err(Error::OutcomeUnknown)), "{ended:?}");
         });
     }
-}
-
-/// A server that does not answer for one of many keys is not asked for the others.
-#[cfg(feature = "async")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_keys_of_a_task_wait_for_a_silent_server_once() -> Result<(), Error> {
-    let server = Local::start("-t 2");
-    let relay = Relay::new(&server);
-    let options = Options { deadline_ns: 1_000_000_000, ..Options::default() };
-    let builder = Builder::default().server(&relay.url()).options(options);
-    let connected = tokio::spawn(builder.connect_async());
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let attached = relay.welcome(|attached| {
-        attached.requests = OwnedFd::from(theirs);
-        // Gets are requests, because this memory is not read.
-        attached.partitions[0] = unsealed(&attached.partitions[0]).1;
-    });
-    let client = connected.await.unwrap()?;
-    let found = client.get_each(&[b"a", b"b", b"", b"c"]).await;
-    drop((ours, attached));
-    assert!(matches!(found[2], Err(Error::BadKey)), "{found:?}");
-    // Each further question would have found no stream.
-    let is_late = |number: &usize| matches!(found[*number], Err(Error::TimedOut { .. }));
-    assert!([0, 1, 3].iter().all(is_late), "{found:?}");
-    Ok(())
 }
 
 /// A server that refuses a long value at its head, and then takes no more of it, keeps no later call waiting:

@@ -261,6 +261,29 @@ fn addresses_are_proved_again_when_the_cookie_changes() {
     assert_eq!(world.driver.counters().unproven, 3);
 }
 
+/// One cookie for all cores was that of the last reply: two cores whose replies came in turns refused each
+/// other's until the deadline.
+#[test]
+fn a_client_whose_address_differs_by_port_proves_each() {
+    let mut fake = erew();
+    fake.cookie = 5;
+    let base = fake.base.port();
+    fake.port_cookies = (0..fake.facts.cores).map(|core| (base + core, 100 + u64::from(core))).collect();
+    let mut world = World::connected(options(), vec![fake]);
+    let mut unproven = 0;
+    for round in 0..20 {
+        for number in 0..200_u32 {
+            world.submit(&Operation::set(&number.to_le_bytes(), b"v"), u64::from(number));
+        }
+        world.settle();
+        let ended = std::mem::take(&mut world.ended);
+        assert_eq!(ended.len(), 200);
+        assert!(ended.iter().all(|ended| ended.outcome == Outcome::Ok), "round {round}");
+        let proofs = std::mem::replace(&mut unproven, world.driver.counters().unproven);
+        assert!(round < 2 || proofs == unproven, "round {round}: proofs were asked for again");
+    }
+}
+
 #[test]
 fn clients_prove_their_address_for_the_directory() {
     let mut fake = Fake::new("10.0.0.1:1000", 4, 1024, PartitionAccess::Erew);

@@ -37,6 +37,8 @@ pub(crate) struct Fake {
     pub(crate) deaf: HashSet<usize>,
     /// Cookies of interfaces where they differ from [`Self::cookie`].
     pub(crate) cookies: HashMap<IpAddr, u64>,
+    /// Those of ports, as behind a NAT that chooses another source port for each.
+    pub(crate) port_cookies: HashMap<u16, u64>,
     /// Datagrams by the address that they were sent to.
     pub(crate) arrived: HashMap<IpAddr, u64>,
     pub(crate) owners: Vec<PartitionEntry>,
@@ -90,6 +92,7 @@ impl Fake {
             deaf: HashSet::new(),
             arrived: HashMap::new(),
             cookies: HashMap::new(),
+            port_cookies: HashMap::new(),
             owners: (0..partitions).map(owner).collect(),
             items: HashMap::new(),
             clients: HashMap::new(),
@@ -149,13 +152,14 @@ impl Fake {
             return None;
         }
         let usual = self.cookie;
-        self.cookie = self.cookies.get(&to.ip()).copied().unwrap_or(usual);
+        let other = self.cookies.get(&to.ip()).or(self.port_cookies.get(&to.port())).copied();
+        self.cookie = other.unwrap_or(usual);
         let answer = match header.kind {
             Kind::DirectoryRequest => self.directory(&header, datagram),
             Kind::Requests => self.requests(core, &header, datagram),
             _ => panic!("clients send requests"),
         };
-        if self.cookies.contains_key(&to.ip()) {
+        if other.is_some() {
             self.cookie = usual;
         }
         Some(answer)

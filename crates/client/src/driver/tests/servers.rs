@@ -34,6 +34,31 @@ fn keys_are_spread_over_the_list() {
     }
 }
 
+/// Gets that any core may execute went to a silent one in turn with the others.
+#[test]
+fn a_core_that_does_not_answer_is_asked_for_no_shared_gets() {
+    let mut fake = Fake::new("10.0.0.1:1000", 2, 4, PartitionAccess::Crew);
+    fake.deaf.insert(1);
+    let options = options();
+    let deadline_ns = options.deadline_ns;
+    let mut world = World::connected(options, vec![fake]);
+    let began_ns = world.now_ns;
+    (0..200_000_u64).for_each(|number| world.submit(&Operation::get(&number.to_le_bytes()), number));
+    world.settle();
+    let late = world.ended.iter().filter(|ended| ended.outcome == Outcome::TimedOut).count();
+    assert!(late > 0 && world.ended.len() == 200_000 && late < 100_000, "{late} late");
+    let took_ns = world.now_ns - began_ns;
+    assert!(took_ns < deadline_ns * 5 / 2, "{} ms", took_ns / 1_000_000);
+    // The core is asked again, and answers.
+    world.fakes[0].deaf.clear();
+    world.pass(deadline_ns * 2);
+    let before = world.fakes[0].seen[1];
+    for number in 0..1_000_u64 {
+        assert_eq!(world.call(&Operation::get(&number.to_le_bytes())).outcome, Outcome::NotFound);
+    }
+    assert!(world.fakes[0].seen[1] > before);
+}
+
 /// Errors of a no-op name the server that it goes to, whatever ketama makes of an empty key.
 #[test]
 fn a_no_op_belongs_to_the_first_server() {

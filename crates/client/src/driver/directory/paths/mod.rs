@@ -35,7 +35,7 @@ pub(in crate::driver) struct Path {
     at: usize,
     /// It has answered a probe.
     used: bool,
-    /// The server's proof of the address that datagrams on this path come from.
+    /// The server's proof of the address that datagrams on this path come from, where no lane has its own.
     pub(in crate::driver) cookie: u64,
     /// Time of the last reply on it.
     heard_at: u64,
@@ -160,21 +160,30 @@ impl Server {
         }
     }
 
-    /// Returns the cookie for datagrams on a path.
+    /// Returns the cookie for datagrams to a core on a path.
     #[inline]
-    pub(in crate::driver) fn cookie(&self, interface: u16) -> u64 {
-        self.paths.get(usize::from(interface)).map_or(self.cookie, |path| path.cookie)
+    pub(in crate::driver) fn cookie(&self, core: u16, interface: u16) -> u64 {
+        let lane = &self.lanes[usize::from(core)];
+        let (own, shared) = match self.paths.get(usize::from(interface)) {
+            Some(path) => (lane.direct_cookie, path.cookie),
+            None => (lane.fallback_cookie, self.cookie),
+        };
+        if own != 0 { own } else { shared }
     }
 
-    /// Notes a reply on a path, and its cookie.
+    /// Notes a reply of a core on a path, and its cookie. Other cores take it, too, unless theirs differs.
     #[inline]
-    pub(in crate::driver) fn hear_on(&mut self, interface: u16, cookie: u64, now_ns: u64) {
-        let (own, heard_at) = match self.paths.get_mut(usize::from(interface)) {
-            Some(path) => (&mut path.cookie, &mut path.heard_at),
-            None => (&mut self.cookie, &mut self.base_heard_at),
+    pub(in crate::driver) fn hear_on(&mut self, (core, interface): (u16, u16), cookie: u64, now_ns: u64) {
+        let lane = &mut self.lanes[usize::from(core)];
+        let (own, shared, heard_at) = match self.paths.get_mut(usize::from(interface)) {
+            Some(path) => (&mut lane.direct_cookie, &mut path.cookie, &mut path.heard_at),
+            None => (&mut lane.fallback_cookie, &mut self.cookie, &mut self.base_heard_at),
         };
         *heard_at = now_ns;
         if cookie != 0 {
+            if *own == 0 || *own == *shared {
+                *shared = cookie;
+            }
             *own = cookie;
         }
     }

@@ -1,0 +1,126 @@
+//! Attaches a link to its server again: after its death, after a lost stream, in the child of a fork.
+
+use std::time::{Duration, Instant};
+
+use super::attach::{Attached, attach};
+use super::link::LocalLink;
+use crate::error::Error;
+use crate::operation::{Completion, Outcome};
+
+/// Time in which a server frees the place of a client that has let its memory go.
+const PLACE_WAIT: Duration = Duration::from_millis(100);
+/// Pause between two attempts to get that place.
+const PLACE_PAUSE: Duration = Duration::from_millis(1);
+/// Least time for an attempt to attach.
+const ATTACH_NS_MIN: u64 = 1_000_000;
+
+impl LocalLink {
+    /// Runs a call, which ends within one deadline, however often it asks.
+    pub(super) fn within_deadline<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
+        self.within_deadline_since(self.now_ns(), run)
+    }
+
+    /// Runs a call that began at a time of the link, or a part of it.
+    pub(crate) fn within_deadline_since<R>(&mut self, began_ns: u64, run: impl FnOnce(&mut Self) -> R) -> R {
+        let outer_ns = self.call_until_ns;
+        self.call_until_ns = outer_ns.min(began_ns.saturating_add(self.deadline_ns));
+        let result = run(self);
+        self.call_until_ns = outer_ns;
+        result
+    }
+
+    /// Returns whether the call that is running may ask once more.
+    pub(crate) fn has_time(&self) -> bool {
+        self.now_ns() < self.call_until_ns
+    }
+
+    /// Attaches if there is no stream, if the server has died, or after a fork. Returns whether it attached
+    /// just now. The memory of a server that lives is read on, even if it does not answer.
+    pub(super) fn ensure_attached(&mut self) -> Result<bool, Error> {
+        // The server may have closed it, such as an idle one: nothing is lost yet.
+        if let Some(stream) =
+            self.stream.as_ref().filter(|stream| stream.in_flight() == 0 && stream.is_closed())
+        {
+            if stream.is_refused() {
+                let now_ns = self.now_ns();
+                self.pause.begin(now_ns, now_ns, true);
+            }
+            self.lose_stream(Outcome::Unknown, |_, _, _| {});
+        }
+        let is_valid = match (&self.reading, &self.stream) {
+            (Some(reading), Some(_)) => reading.is_valid(),
+            (None, Some(stream)) => stream.is_of_this_process(),
+            (_, None) => false,
+        };
+        if is_valid {
+            return Ok(false);
+        }
+        let mut lost = Vec::new();
+        self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
+            lost.push(Completion::without_reply(token, opcode, outcome));
+        });
+        lost.iter().for_each(|ended| self.ended.keep(ended));
+        self.reading.take_if(|reading| !reading.is_valid());
+        if !self.pause.is_over(self.now_ns()) {
+            return Err(self.unreachable());
+        }
+        self.attach()?;
+        Ok(true)
+    }
+
+    pub(super) fn attach(&mut self) -> Result<(), Error> {
+        let began_ns = self.now_ns();
+        let mut attached = self.attach_once();
+        // The memory may have the place that is missing.
+        if is_full(&attached) && self.reading.take().is_some() {
+            attached = self.attach_at_own_place();
+        }
+        self.finish(began_ns, attached)
+    }
+
+    /// Attaches where the memory that somebody has let go had the place that was missing.
+    pub(super) fn attach_without_memory(&mut self) {
+        let began_ns = self.now_ns();
+        let attached = self.attach_at_own_place();
+        // The next call fails by the same error.
+        let _ = self.finish(began_ns, attached);
+    }
+
+    /// Attaches when the server has seen that the memory was let go, unless another client is faster.
+    fn attach_at_own_place(&self) -> Result<Attached, Error> {
+        let end = Instant::now() + PLACE_WAIT;
+        loop {
+            let attached = self.attach_once();
+            if !is_full(&attached) || Instant::now() >= end {
+                return attached;
+            }
+            std::thread::sleep(PLACE_PAUSE);
+        }
+    }
+
+    fn attach_once(&self) -> Result<Attached, Error> {
+        let left_ns = self.call_until_ns.saturating_sub(self.now_ns());
+        attach(&self.url, Duration::from_nanos(left_ns.clamp(ATTACH_NS_MIN, self.deadline_ns)))
+    }
+
+    fn finish(&mut self, began_ns: u64, attached: Result<Attached, Error>) -> Result<(), Error> {
+        self.lacks_place = is_full(&attached);
+        let (reading, stream) = attached.inspect_err(|_| {
+            self.pause.begin(began_ns, self.clock.elapsed().as_nanos() as u64, self.lacks_place);
+        })?;
+        let lacks_connection = stream.is_none();
+        (self.reading, self.stream) = (Some(reading), stream);
+        self.attached_at_ns = self.now_ns();
+        self.pause.let_in();
+        if lacks_connection {
+            self.pause.begin(began_ns, self.attached_at_ns, true);
+        }
+        self.counters.attached += 1;
+        Ok(())
+    }
+}
+
+/// Returns whether the server had no place for another client (`--local-clients`).
+fn is_full(attached: &Result<Attached, Error>) -> bool {
+    matches!(attached, Err(Error::ServerFull { .. }))
+}

@@ -1,0 +1,105 @@
+//! A server whose workers stand while it welcomes clients.
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "async")]
+use micanite_client::Error;
+use micanite_client::{Builder, Operation, Options};
+use nix::poll::{PollFd, PollFlags, poll};
+
+use super::Local;
+use super::relay::Relay;
+#[cfg(feature = "async")]
+use super::relay::unsealed;
+
+/// A read that is repeated over a next stream waited for that server's hello and reply, each for a deadline.
+#[test]
+fn a_call_that_is_repeated_ends_within_its_deadline() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let deadline = Duration::from_secs(4);
+    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+    std::thread::scope(|scope| {
+        let client =
+            scope.spawn(|| Builder::default().server(&relay.url()).options(options).connect().unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+        let mut client = client.join().unwrap();
+        let called = scope.spawn(move || {
+            let began = Instant::now();
+            (client.gets(b"key").map(drop), began.elapsed())
+        });
+        assert!((&ours).read(&mut [0; 100]).unwrap() > 0);
+        std::thread::sleep(deadline * 3 / 4);
+        drop((ours, first));
+        // A server that welcomes the client, and then says nothing.
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let second = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+        let (ended, took) = called.join().unwrap();
+        assert!(ended.is_err() && took < deadline * 3 / 2, "{ended:?} after {took:?}");
+        drop((ours, second));
+    });
+}
+
+/// A server whose worker stands while it welcomes clients: each wave of a batch waited for it.
+#[test]
+fn a_batch_at_a_silent_server_waits_two_deadlines() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let deadline = Duration::from_secs(1);
+    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+    let (ended, is_over) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let relay = &relay;
+        scope.spawn(move || {
+            let mut client = Builder::default().server(&relay.url()).options(options).connect().unwrap();
+            let value = vec![b'v'; 200_000];
+            let operations: Vec<_> = (0..40).map(|_| Operation::set(b"key", &value)).collect();
+            let began = Instant::now();
+            let answers = client.batch(&operations);
+            ended.send((answers, began.elapsed())).unwrap();
+        });
+        let mut streams = Vec::new();
+        relay.listener.set_nonblocking(true).unwrap();
+        let (answers, took) = loop {
+            if let Ok(over) = is_over.try_recv() {
+                break over;
+            }
+            let mut waiting = [PollFd::new(relay.listener.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut waiting, 10_u8).unwrap() > 0 {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                streams.push((ours, relay.welcome(|attached| attached.requests = OwnedFd::from(theirs))));
+            }
+        };
+        assert!(answers.iter().all(Result::is_err));
+        assert!(took < deadline * 6, "{took:?} over {} streams", streams.len());
+    });
+}
+
+/// A server that does not answer for one of many keys is not asked for the others.
+#[cfg(feature = "async")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_keys_of_a_task_wait_for_a_silent_server_once() -> Result<(), Error> {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let options = Options { deadline_ns: 1_000_000_000, ..Options::default() };
+    let builder = Builder::default().server(&relay.url()).options(options);
+    let connected = tokio::spawn(builder.connect_async());
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let attached = relay.welcome(|attached| {
+        attached.requests = OwnedFd::from(theirs);
+        // Gets are requests, because this memory is not read.
+        attached.partitions[0] = unsealed(&attached.partitions[0]).1;
+    });
+    let client = connected.await.unwrap()?;
+    let found = client.get_each(&[b"a", b"b", b"", b"c"]).await;
+    drop((ours, attached));
+    assert!(matches!(found[2], Err(Error::BadKey)), "{found:?}");
+    // Each further question would have found no stream.
+    let is_late = |number: &usize| matches!(found[*number], Err(Error::TimedOut { .. }));
+    assert!([0, 1, 3].iter().all(is_late), "{found:?}");
+    Ok(())
+}
