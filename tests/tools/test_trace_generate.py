@@ -58,7 +58,7 @@ def test_items_of_another_size_have_the_memory_of_the_first(tmp_path):
     assert len(times_s) == 240_000 and times_s == sorted(times_s), made.stderr
     told = run_trace("simulate", path, "--bytes", "16m", "--sample", 1, "--warmup", 0.75, "--csv", misses)
     ratios = {line.split(",")[0]: float(line.split(",")[2]) for line in misses.read_text().splitlines()[1:]}
-    most = {"s3-fifo": 0.15, "clock": 0.02, "approximate-lru": 0.02, "lru": 0, "fifo": 0, "belady": 0}
+    most = {"s3-fifo": 0.2, "clock": 0.1, "approximate-lru": 0.1, "lru": 0, "fifo": 0, "belady": 0}
     assert set(ratios) == set(most), told.stdout + told.stderr
     assert all(ratios[policy] <= most[policy] for policy in most), ratios
 
