@@ -1,10 +1,10 @@
 //! Concurrent operations, until all have ended.
 
 use super::{Answer, Client, ServerStream, TOKEN_FIRST, Value, Way, exchange};
-use crate::driver::{Driver, Place, SubmitError};
+use crate::driver::{Driver, Route, SubmitError};
 use crate::error::Error;
 use crate::link::Link;
-use crate::local::LocalLink;
+use crate::local::{LocalLink, has_key_length};
 use crate::operation::{Completion, Operation, Outcome};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -35,15 +35,19 @@ impl Client {
             Way::Datagrams(datagrams) => datagrams.0.exchange(batch, &mut answers, &mut large),
             Way::Fabric(link) => exchange::exchange(&mut **link, batch, &mut answers),
             Way::Local(link) => {
-                let began_ns = link.now_ns();
-                let exchanged = exchange::exchange(&mut **link, batch, &mut answers);
-                if exchanged.is_ok() {
-                    // One call has one deadline. What many have lost is repeated within another one.
-                    let since_ns = if operations.len() == 1 { began_ns } else { link.now_ns() };
-                    let repeat = |link: &mut LocalLink| repeat_reads(link, operations, &mut answers);
-                    link.within_deadline_since(since_ns, repeat);
+                let mut exchange = |link: &mut LocalLink| {
+                    let exchanged = exchange::exchange(link, batch, &mut answers);
+                    if exchanged.is_ok() {
+                        let repeat = |link: &mut LocalLink| repeat_reads(link, operations, &mut answers);
+                        link.within_deadline(repeat);
+                    }
+                    exchanged
+                };
+                // One call has one deadline. What many have lost is repeated within another one.
+                match operations.len() {
+                    1 => link.within_deadline(exchange),
+                    _ => exchange(link),
                 }
-                exchanged
             }
         };
         if let Err(error) = exchanged {
@@ -87,10 +91,10 @@ struct Batch<'a> {
     first: u64,
     /// The next one that was not looked at yet.
     next: usize,
-    /// Those that wait for the room of their core; `None`: of any core.
-    waiting: Vec<(Option<Place>, VecDeque<usize>)>,
-    /// Cores that had no reply in time: the rest of the batch does not wait for them again.
-    late: Vec<Place>,
+    /// Those that wait for the room of their cores.
+    waiting: Vec<(Option<Route>, VecDeque<usize>)>,
+    /// Cores that had no reply in time: while they are silent, the rest of the batch does not wait for them.
+    late: Vec<Route>,
 }
 
 /// Result of an attempt to submit an operation.
@@ -111,24 +115,24 @@ impl Batch<'_> {
         if self.waiting.is_empty() {
             return false;
         }
-        let place = driver.place_now(&self.operations[number]);
-        self.waiting.iter().any(|(other, _)| *other == place)
+        let route = driver.route_now(&self.operations[number]);
+        self.waiting.iter().any(|(other, _)| *other == route)
     }
 
     /// Has an operation wait.
-    fn wait(&mut self, place: Option<Place>, number: usize) {
-        match self.waiting.iter_mut().find(|(other, _)| *other == place) {
+    fn wait(&mut self, route: Option<Route>, number: usize) {
+        match self.waiting.iter_mut().find(|(other, _)| *other == route) {
             Some((_, numbers)) => numbers.push_back(number),
-            None => self.waiting.push((place, VecDeque::from([number]))),
+            None => self.waiting.push((route, VecDeque::from([number]))),
         }
     }
 
-    /// Notes the core of an operation that had no reply in time.
-    fn note_late(&mut self, place: Option<Place>) {
-        if let Some(place) = place
-            && !self.late.contains(&place)
+    /// Notes the cores of an operation that had no reply in time.
+    fn note_late(&mut self, route: Option<Route>) {
+        if let Some(route) = route
+            && !self.late.contains(&route)
         {
-            self.late.push(place);
+            self.late.push(route);
         }
     }
 }
@@ -157,7 +161,7 @@ impl Link {
                     return;
                 };
                 in_flight -= 1;
-                if matches!(completion.outcome, Outcome::TimedOut | Outcome::Unknown) {
+                if completion.outcome == Outcome::TimedOut {
                     silent.push(number);
                 }
                 match completion.outcome {
@@ -167,7 +171,7 @@ impl Link {
             };
             self.poll(now_ns, &mut take)?;
             for number in silent {
-                batch.note_late(self.driver().place_now(&operations[number]));
+                batch.note_late(self.driver().route_now(&operations[number]));
             }
             let is_over = batch.is_submitted() && in_flight == 0;
             if !is_over && self.driver().counters().completed == ended {
@@ -219,7 +223,7 @@ impl Link {
                 Taken::Ended => {}
                 Taken::Waits => {
                     refusals += 1;
-                    batch.wait(self.driver().place_now(&batch.operations[number]), number);
+                    batch.wait(self.driver().route_now(&batch.operations[number]), number);
                 }
             }
         }
@@ -234,7 +238,7 @@ impl Link {
         large: &mut Vec<usize>,
     ) -> Taken {
         let operation = &batch.operations[number];
-        if let Some(server) = self.silent_server(&batch.late, operation) {
+        if let Some(server) = self.silent_server(now_ns, &batch.late, operation) {
             answers[number] = Some(Err(self.down(server)));
             return Taken::Ended;
         }
@@ -248,14 +252,15 @@ impl Link {
         Taken::Ended
     }
 
-    /// Returns the server of a core that was late in this batch, and has not answered since.
-    fn silent_server(&self, late: &[Place], operation: &Operation<'_>) -> Option<usize> {
-        if late.is_empty() {
+    /// Returns the server of an operation whose cores were late in this batch, and are silent. One with a bad key
+    /// or expiry is left to the driver.
+    fn silent_server(&self, now_ns: u64, late: &[Route], operation: &Operation<'_>) -> Option<usize> {
+        if late.is_empty() || !has_key_length(operation.key) || !operation.expires_in_time() {
             return None;
         }
-        let place = self.driver().place_now(operation)?;
-        let is_silent = late.contains(&place) && self.driver().is_missed(place);
-        is_silent.then_some(usize::from(place.server))
+        let route = self.driver().route_now(operation)?;
+        let is_silent = late.contains(&route) && self.driver().is_silent(now_ns, route);
+        is_silent.then_some(route.server())
     }
 
     fn refused(&self, error: SubmitError) -> Error {

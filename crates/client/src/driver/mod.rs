@@ -44,16 +44,16 @@ use wheel::Wheel;
 pub(crate) use ids::Ids;
 pub use pace::{batch_that_pays, delay_of_batch_ns};
 pub use submit::SubmitError;
-pub(crate) use submit::request;
+pub(crate) use submit::{Route, request};
 
 /// Token of the driver's own requests.
 const OWN_TOKEN: u64 = u64::MAX;
 
 /// A server and one of its cores, where datagrams wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) server: u16,
-    pub(crate) core: u16,
+struct Place {
+    server: u16,
+    core: u16,
 }
 
 /// A client of a list of servers, sans I/O: one thread owns it and passes in the time.

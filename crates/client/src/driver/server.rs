@@ -123,19 +123,14 @@ impl Lane {
         is_silent.then_some(self.failing_since)
     }
 
-    /// Returns whether the core has not answered for about a deadline, and a datagram asks it already: others
+    /// Returns whether the core has not answered for half a deadline, and a datagram asks it already: others
     /// would wait for as long.
     #[inline]
     pub(super) fn is_unanswered(&self, now_ns: u64, deadline_ns: u64) -> bool {
         self.failures > 0
             && self.held > 0
-            && now_ns.saturating_sub(self.failing_since) >= deadline_ns - deadline_ns / 8
+            && now_ns.saturating_sub(self.failing_since) >= deadline_ns / 2
             && now_ns.saturating_sub(self.failed_at) <= deadline_ns
-    }
-
-    /// Returns whether a reply is missing, and none has come since.
-    pub(super) fn is_missed(&self) -> bool {
-        self.failures > 0
     }
 
     /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only

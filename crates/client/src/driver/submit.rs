@@ -7,10 +7,49 @@ use super::{Driver, Place};
 use crate::operation::{Opcode, Operation};
 use crate::options::OnDead;
 use micanite_wire::hash::KeyHash;
-use micanite_wire::native::{Header, KEY_BYTES_MAX, Request, request_bytes};
+use micanite_wire::native::{Header, KEY_BYTES_MAX, PartitionEntry, Request, request_bytes};
 
 /// Share of the datagrams that is reserved for resending: 1/RESERVE_SHARE.
 const RESERVE_SHARE: usize = 16;
+
+/// Cores that a shared get tries when the first one has no room.
+const READERS_TRIED: u32 = 4;
+
+/// The cores that may execute an operation: one, or all of the node of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    place: Place,
+    is_shared: bool,
+}
+
+impl Route {
+    /// Returns the place of the server in the list.
+    pub(crate) fn server(self) -> usize {
+        usize::from(self.place.server)
+    }
+}
+
+/// Returns the hash that chooses the partition of an operation.
+#[inline]
+fn hash(operation: &Operation<'_>, map: &Map) -> u64 {
+    match operation.opcode {
+        Opcode::Noop => 0,
+        _ => KeyHash::of(operation.key, map.facts.hash_seed).0,
+    }
+}
+
+/// Returns whether any core of a node may execute an operation.
+#[inline]
+fn is_shared(operation: &Operation<'_>, entry: PartitionEntry) -> bool {
+    operation.opcode == Opcode::Get && !operation.wants_cas && Map::is_shared(entry)
+}
+
+/// Returns the length of a datagram with this operation alone.
+#[inline]
+fn datagram_bytes(operation: &Operation<'_>) -> usize {
+    let value_bytes = if operation.opcode.has_value() { operation.value.len() } else { 0 };
+    Header::BYTES + request_bytes(operation.opcode, operation.key.len(), value_bytes)
+}
 
 /// Reasons to refuse an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +97,30 @@ impl Driver {
         self.server_for(self.server_of(key), key)
     }
 
-    /// Returns the core that an operation goes to now, unless any of some may execute it.
-    pub(crate) fn place_now(&self, operation: &Operation<'_>) -> Option<Place> {
+    /// Returns the cores that may execute an operation now; `None` if its server is down, or it needs no datagram.
+    pub(crate) fn route_now(&self, operation: &Operation<'_>) -> Option<Route> {
         let server = self.server_or_substitute(self.server_of(operation.key), operation.key).ok()?;
-        let map = self.servers[usize::from(server)].map.as_ref()?;
-        let (_, entry) = map.find(KeyHash::of(operation.key, map.facts.hash_seed).0);
-        let is_shared = operation.opcode == Opcode::Get && !operation.wants_cas && Map::is_shared(entry);
-        (!is_shared).then_some(Place { server, core: entry.owner })
+        let state = &self.servers[usize::from(server)];
+        let map = state.map.as_ref()?;
+        let fits = datagram_bytes(operation) <= state.payload_bytes(&self.options);
+        let (_, entry) = map.find(hash(operation, map));
+        let is_shared = is_shared(operation, entry);
+        let core = match is_shared {
+            true => map.first_reader(entry.owner, self.options.numa_node),
+            false => entry.owner,
+        };
+        fits.then_some(Route { place: Place { server, core }, is_shared })
     }
 
-    /// Returns whether the last requests to a core had no reply.
-    pub(crate) fn is_missed(&self, place: Place) -> bool {
-        self.servers[usize::from(place.server)].lanes[usize::from(place.core)].is_missed()
+    /// Returns whether no core of a route has answered for a while, and each is asked already.
+    pub(crate) fn is_silent(&self, now_ns: u64, route: Route) -> bool {
+        let server = &self.servers[usize::from(route.place.server)];
+        let is_silent =
+            |core: u16| server.lanes[usize::from(core)].is_unanswered(now_ns, self.options.deadline_ns);
+        match (&server.map, route.is_shared) {
+            (Some(map), true) => map.of_node(route.place.core).all(is_silent),
+            _ => is_silent(route.place.core),
+        }
     }
 
     /// Returns the server that requests for a key of a server go to now.
@@ -102,21 +153,12 @@ impl Driver {
         let Some(map) = &mut state.map else {
             return Err(SubmitError::ServerDown { server: usize::from(server) });
         };
-        let value_bytes = match operation.opcode.has_value() {
-            true => operation.value.len(),
-            false => 0,
-        };
-        let bytes = request_bytes(operation.opcode, operation.key.len(), value_bytes);
-        if Header::BYTES + bytes > limit_bytes {
+        if datagram_bytes(operation) > limit_bytes {
             return Err(SubmitError::TooLong);
         }
-        let hash = match operation.opcode {
-            Opcode::Noop => 0,
-            _ => KeyHash::of(operation.key, map.facts.hash_seed).0,
-        };
+        let hash = hash(operation, map);
         let (partition, entry) = map.find(hash);
-        let plain_get = operation.opcode == Opcode::Get && !operation.wants_cas;
-        let shared = plain_get && Map::is_shared(entry);
+        let shared = is_shared(operation, entry);
         let deadline_ns = self.options.deadline_ns;
         let is_silent = |core: u16| state.lanes[usize::from(core)].is_unanswered(now_ns, deadline_ns);
         let mut core = entry.owner;
@@ -135,16 +177,22 @@ impl Driver {
             false => 0,
         };
         let request = request(operation, hash, id);
-        let place = Place { server, core };
-        let put = self.put(now_ns, place, (shared, partition), &request, token);
-        if put.is_err() {
+        let mut readers = if shared { READERS_TRIED } else { 1 };
+        loop {
+            let put = self.put(now_ns, Place { server, core }, (shared, partition), &request, token);
+            readers -= 1;
             let state = &mut self.servers[usize::from(server)];
-            state.ids.untake(id);
-            if let (true, Some(map)) = (shared, &mut state.map) {
-                map.turn(core);
+            if put.is_err() {
+                state.ids.untake(id);
+                if let (true, Some(map)) = (shared, &mut state.map) {
+                    map.turn(core);
+                    core = map.reader(entry.owner, self.options.numa_node);
+                }
+            }
+            if put != Err(SubmitError::Full) || readers == 0 {
+                return put;
             }
         }
-        put
     }
 
     /// Adds a request to the open datagram of a place.

@@ -16,14 +16,9 @@ const ATTACH_NS_MIN: u64 = 1_000_000;
 
 impl LocalLink {
     /// Runs a call, which ends within one deadline, however often it asks.
-    pub(super) fn within_deadline<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
-        self.within_deadline_since(self.now_ns(), run)
-    }
-
-    /// Runs a call that began at a time of the link, or a part of it.
-    pub(crate) fn within_deadline_since<R>(&mut self, began_ns: u64, run: impl FnOnce(&mut Self) -> R) -> R {
+    pub(crate) fn within_deadline<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
         let outer_ns = self.call_until_ns;
-        self.call_until_ns = outer_ns.min(began_ns.saturating_add(self.deadline_ns));
+        self.call_until_ns = outer_ns.min(self.now_ns().saturating_add(self.deadline_ns));
         let result = run(self);
         self.call_until_ns = outer_ns;
         result

@@ -44,6 +44,33 @@ fn a_call_that_is_repeated_ends_within_its_deadline() {
     });
 }
 
+/// A write that had to attach had a deadline for that, and another one for its reply.
+#[test]
+fn a_call_that_attaches_ends_within_its_deadline() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let deadline = Duration::from_secs(4);
+    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+    std::thread::scope(|scope| {
+        let client =
+            scope.spawn(|| Builder::default().server(&relay.url()).options(options).connect().unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+        let mut client = client.join().unwrap();
+        drop((ours, first));
+        let called = scope.spawn(move || {
+            let began = Instant::now();
+            (client.set(b"key", b"value", 0, 0), began.elapsed())
+        });
+        std::thread::sleep(deadline * 3 / 4);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let second = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
+        let (ended, took) = called.join().unwrap();
+        assert!(ended.is_err() && took < deadline * 3 / 2, "{ended:?} after {took:?}");
+        drop((ours, second));
+    });
+}
+
 /// A server whose worker stands while it welcomes clients: each wave of a batch waited for it.
 #[test]
 fn a_batch_at_a_silent_server_waits_two_deadlines() {

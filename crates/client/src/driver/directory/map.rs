@@ -113,9 +113,21 @@ impl Map {
     /// Returns the core for the next plain get under CREW.
     #[inline]
     pub(in crate::driver) fn reader(&self, owner: u16, node: Option<u16>) -> u16 {
+        self.reader[usize::from(self.first_reader(owner, node))]
+    }
+
+    /// Returns the first core of the node whose cores answer plain gets under CREW.
+    #[inline]
+    pub(in crate::driver) fn first_reader(&self, owner: u16, node: Option<u16>) -> u16 {
         let member = node.and_then(|node| self.cores.iter().position(|core| core.node == node));
-        let member = member.unwrap_or(usize::from(owner));
-        self.reader[usize::from(self.first_in_node[member])]
+        self.first_in_node[member.unwrap_or(usize::from(owner))]
+    }
+
+    /// Returns the cores of a node, from its first one on.
+    pub(in crate::driver) fn of_node(&self, first: u16) -> impl Iterator<Item = u16> {
+        std::iter::successors(Some(first), move |core| {
+            Some(self.next_in_node[usize::from(*core)]).filter(|next| *next != first)
+        })
     }
 
     /// Advances the reader of a core's node.
