@@ -199,7 +199,7 @@ mod tests {
 
     use micanite_engine::KeyHash;
 
-    use super::super::peers::{Hashbrown, Moka, OneShotXxh3, QuickCache};
+    use super::super::peers::{Foyer, Hashbrown, Moka, OneShotXxh3, QuickCache};
     use super::*;
 
     const ITEMS: u32 = 1 << 12;
@@ -227,6 +227,7 @@ mod tests {
         gets_find_what_sets_stored(&mut Hashbrown::<16, 64>::new(ITEMS.into()));
         gets_find_what_sets_stored(&mut QuickCache::<16, 64>::new(ITEMS.into()));
         gets_find_what_sets_stored(&mut Moka::<16, 64>::new(ITEMS.into()));
+        gets_find_what_sets_stored(&mut Foyer::<16, 64>::new(ITEMS.into()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::calls::{LookAside, one_by_one};
 use super::contenders::{Contender, Done, SEED, SET, bytes, first_word};
 
 /// The hash of ours, for the others: XXH3 over the whole key in one call. The hasher that comes
@@ -169,5 +170,56 @@ impl<const K: usize, const V: usize> Contender for Moka<K, V> {
     fn run(&mut self, operations: &[u32]) -> Done {
         let cache = &self.cache;
         run_shared(operations, |key| cache.get(key), |key, value| cache.insert(key, value))
+    }
+}
+
+/// foyer: a concurrent cache with eviction (TinyLFU).
+pub(crate) struct Foyer<const K: usize, const V: usize> {
+    cache: foyer_memory::Cache<[u8; K], [u8; V], OneShotXxh3>,
+}
+
+impl<const K: usize, const V: usize> Foyer<K, V> {
+    /// Makes a cache of so many items.
+    pub fn new(items: u64) -> Self {
+        let builder = foyer_memory::CacheBuilder::new(items as usize);
+        Self { cache: builder.with_hash_builder(OneShotXxh3).build() }
+    }
+
+    fn value(&self, key: &[u8; K]) -> Option<[u8; V]> {
+        self.cache.get(key).map(|entry| *entry.value())
+    }
+
+    fn put(&self, key: [u8; K], value: [u8; V]) {
+        self.cache.insert(key, value);
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for Foyer<K, V> {
+    fn name(&self) -> &'static str {
+        "foyer 0.22"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        run_shared(operations, |key| self.value(key), |key, value| self.put(key, value))
+    }
+}
+
+impl<const K: usize, const V: usize> LookAside for Foyer<K, V> {
+    fn look_aside(&mut self, items: &[u32]) -> Done {
+        one_by_one(items, |key| self.value(key), |key, value| self.put(key, value))
+    }
+}
+
+impl<const K: usize, const V: usize> LookAside for Moka<K, V> {
+    fn look_aside(&mut self, items: &[u32]) -> Done {
+        let cache = &self.cache;
+        one_by_one(items, |key| cache.get(key), |key, value| cache.insert(key, value))
+    }
+}
+
+impl<const K: usize, const V: usize> LookAside for QuickCache<K, V> {
+    fn look_aside(&mut self, items: &[u32]) -> Done {
+        let cache = &self.cache;
+        one_by_one(items, |key| cache.get(key), |key, value| cache.insert(key, value))
     }
 }

@@ -2,13 +2,14 @@
 //! turns. A server-core-second is CPU time of the server's process, user and system.
 //!
 //! Most cases are figures of the papers: throughput by data set, skew and mix; latency against
-//! throughput; published workloads; requests of one datagram; cores; access modes; connections; parts of a
-//! request's time; prefetching.
+//! throughput; published workloads; requests of one datagram; cores; access modes; connections; new keys in
+//! full caches; parts of a request's time; prefetching.
 
 mod batches;
 mod connections;
 mod cores;
 mod curves;
+mod inserts;
 mod load;
 mod modes;
 mod parts;
@@ -83,6 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     throughput::run(options, &cpus, &mut report)?;
     workloads::run(options, &cpus, &mut report)?;
     connections::run(options, &cpus, &mut report)?;
+    inserts::run(options, &cpus, &mut report)?;
     parts::run(options, &cpus, &mut report)?;
     cores::run(options, &of_sides, &mut report)?;
     cores::run_shared(options, &of_sides, &mut report)?;

@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Instant;
 
-use micanite_engine::Config;
+use micanite_engine::{Config, Expiry, Outcome};
 
 use crate::Result;
 use crate::engine::Options;
 use crate::engine::contenders::{Contender, Done, Micanite, SET, bytes, config_of};
-use crate::engine::peers::{Hashbrown, Moka, QuickCache};
+use crate::engine::peers::{Foyer, Hashbrown, Moka, QuickCache};
 use crate::engine::throughput::{fill, slice, store};
 use crate::results::measurement::Measurement;
 
@@ -33,11 +34,15 @@ fn of_size<const K: usize, const V: usize>(
 ) -> Result<()> {
     let case = |what: &str| format!("new keys, {name}, {items} items, {what}");
     let (growing, sized, full) = (case("growing"), case("sized"), case("into a full cache"));
+    let steps = case("the slowest while growing");
     if options.common.wants(&growing) {
         empty::<K, V>(&growing, items, false, options, report)?;
     }
     if options.common.wants(&sized) {
         empty::<K, V>(&sized, items, true, options, report)?;
+    }
+    if options.common.wants(&steps) {
+        slowest::<K, V>(&steps, items, options, report)?;
     }
     if options.common.wants(&full) {
         into_full::<K, V>(&full, items, options, report)?;
@@ -81,6 +86,40 @@ fn empty<const K: usize, const V: usize>(
     Ok(())
 }
 
+/// The 99.9th percentile of the time of a SET by itself while the index grows with its items, beside one that
+/// had its size before: the cost of a step of the growth for the request that meets it.
+fn slowest<const K: usize, const V: usize>(
+    case: &str,
+    items: u64,
+    options: &Options,
+    report: &mut Measurement,
+) -> Result<()> {
+    let mut all_ns = [const { Vec::new() }; 2];
+    for _ in 0..options.common.rounds() {
+        for (hint, all_ns) in [None, Some(K + V)].into_iter().zip(&mut all_ns) {
+            let eviction = options.eviction.unwrap_or_default();
+            let config = Config { item_bytes_hint: hint, eviction, ..config_of::<K, V>(items, 1) };
+            let mut ours = Micanite::<K, V>::new(&config)?;
+            ours.cache().populate();
+            let mut times_ns: Vec<u64> = (0..items as u32)
+                .map(|item| {
+                    let (key, value) = (bytes::<K>(item), bytes::<V>(item));
+                    let began = Instant::now();
+                    let stored = ours.worker().set(&key, &value, Expiry::NEVER, 0);
+                    let took = began.elapsed();
+                    debug_assert_eq!(stored, Outcome::Stored);
+                    took.as_nanos() as u64
+                })
+                .collect();
+            let place = times_ns.len() * 999 / 1000;
+            all_ns.push(*times_ns.select_nth_unstable(place).1 as f64);
+        }
+    }
+    let [growing, sized] = all_ns;
+    report.beside((case, "p99.9 of a SET", "ns"), &growing, "sized before", &sized);
+    Ok(())
+}
+
 /// The time of a new key in a full cache, beside caches that hold as many items, and a table that removes the
 /// oldest.
 fn into_full<const K: usize, const V: usize>(
@@ -97,15 +136,16 @@ fn into_full<const K: usize, const V: usize>(
     let there = ours.cache().stats().items_live;
     let mut table = Oldest::<K, V>::new(there);
     let (mut quick_cache, mut moka) = (QuickCache::<K, V>::of_room(there), Moka::<K, V>::new(there));
-    let mut peers: [&mut dyn Contender; 3] = [&mut table, &mut quick_cache, &mut moka];
+    let mut foyer = Foyer::<K, V>::new(there);
+    let mut peers: [&mut dyn Contender; 4] = [&mut table, &mut quick_cache, &mut moka, &mut foyer];
     peers.iter_mut().for_each(|peer| store(*peer, 0..there + there / 4));
     let mut ours_ns = Vec::new();
-    let mut peers_ns = [const { Vec::new() }; 3];
+    let mut peers_ns = [const { Vec::new() }; 4];
     for round in 0..=options.common.rounds() as u64 {
         let first = 4 * items + round * COUNT;
         let of_ours = ns(&mut ours, first..first + COUNT)?;
         ours_ns.extend((round > 0).then_some(of_ours));
-        let counts = [TABLE_SLICES * COUNT, COUNT, COUNT];
+        let counts = [TABLE_SLICES * COUNT, COUNT, COUNT, COUNT];
         for ((peer, all_ns), count) in peers.iter_mut().zip(&mut peers_ns).zip(counts) {
             let first = 4 * items + round * count;
             let of_peer = ns(*peer, first..first + count)?;

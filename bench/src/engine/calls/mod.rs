@@ -1,8 +1,11 @@
-//! Calls of the engine: by the length of the batch, one request at a time, and new keys.
+//! Calls of the engine: by the length of the batch, one request at a time, new keys, and a look-aside load.
 
 mod batches;
 mod inserts;
+mod look_aside;
 mod single;
+
+pub(crate) use look_aside::{LookAside, one_by_one};
 
 use super::Options;
 use crate::Result;
@@ -11,5 +14,6 @@ use crate::results::measurement::Measurement;
 pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     batches::run(options, report)?;
     single::run(options, report)?;
-    inserts::run(options, report)
+    inserts::run(options, report)?;
+    look_aside::run(options, report)
 }
