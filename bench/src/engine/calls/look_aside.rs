@@ -1,5 +1,5 @@
-//! A look-aside cache under pressure: Zipfian requests, of which about a tenth miss. What misses is stored, and
-//! something leaves for it.
+//! A look-aside cache under pressure: Zipfian requests, of which four to eight percent miss. What misses is
+//! stored, and something leaves for it.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -187,8 +187,8 @@ impl Link {
         Ok(())
     }
 
-    /// Submits operations of a batch as far as there is room. Those of a core that has none wait beside others.
-    /// Returns how many are on their way.
+    /// Submits operations of a batch as far as there is room. Those of a core that has none wait beside
+    /// others. Returns how many are on their way.
     fn submit_some(
         &mut self,
         now_ns: u64,
@@ -252,8 +252,8 @@ impl Link {
         Taken::Ended
     }
 
-    /// Returns the server of an operation whose cores were late in this batch, and are silent. One with a bad key
-    /// or expiry is left to the driver.
+    /// Returns the server of an operation whose cores were late in this batch, and are silent. One with a bad
+    /// key or expiry is left to the driver.
     fn silent_server(&self, now_ns: u64, late: &[Route], operation: &Operation<'_>) -> Option<usize> {
         if late.is_empty() || !has_key_length(operation.key) || !operation.expires_in_time() {
             return None;

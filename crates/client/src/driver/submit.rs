@@ -97,7 +97,8 @@ impl Driver {
         self.server_for(self.server_of(key), key)
     }
 
-    /// Returns the cores that may execute an operation now; `None` if its server is down, or it needs no datagram.
+    /// Returns the cores that may execute an operation now; `None` if its server is down, or it does not fit a
+    /// datagram.
     pub(crate) fn route_now(&self, operation: &Operation<'_>) -> Option<Route> {
         let server = self.server_or_substitute(self.server_of(operation.key), operation.key).ok()?;
         let state = &self.servers[usize::from(server)];

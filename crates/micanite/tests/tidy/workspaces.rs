@@ -15,7 +15,8 @@ const REPEATED: [(&str, &str); 5] = [
     ("profile.dev", "profile.dev"),
 ];
 
-/// Lines of the main manifest that the other lacks, and packages that the locks have in different versions.
+/// Lines of the main manifest that the other lacks, and packages that the locks have in different versions
+/// only: a peer may bring another one beside that of the main workspace.
 fn differences(tree: &Tree) -> Vec<Offence> {
     let texts =
         |name: &str| ["", FOLDER].map(|folder| tree.text(&format!("{folder}{name}")).unwrap_or_default());
@@ -30,7 +31,7 @@ fn differences(tree: &Tree) -> Vec<Offence> {
     let [main, bench] = texts("Cargo.lock").map(versions);
     for (package, versions) in bench {
         if let Some(ours) = main.get(package)
-            && !versions.is_subset(ours)
+            && versions.is_disjoint(ours)
         {
             let what = format!("{package} is {versions:?}, in the main workspace {ours:?}");
             offences.push(offence("Cargo.lock", what));
