@@ -5,7 +5,7 @@ use crate::driver::{Driver, Route, SubmitError};
 use crate::error::Error;
 use crate::link::Link;
 use crate::local::{LocalLink, has_key_length};
-use crate::operation::{Completion, Operation, Outcome};
+use crate::operation::{Completion, Opcode, Operation, Outcome};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -36,7 +36,9 @@ impl Client {
             Way::Fabric(link) => exchange::exchange(&mut **link, batch, &mut answers),
             Way::Local(link) => {
                 let mut exchange = |link: &mut LocalLink| {
+                    link.begin_batch();
                     let exchanged = exchange::exchange(link, batch, &mut answers);
+                    link.end_batch();
                     if exchanged.is_ok() {
                         let repeat = |link: &mut LocalLink| repeat_reads(link, operations, &mut answers);
                         link.within_deadline(repeat);
@@ -255,7 +257,8 @@ impl Link {
     /// Returns the server of an operation whose cores were late in this batch, and are silent. One with a bad
     /// key or expiry is left to the driver.
     fn silent_server(&self, now_ns: u64, late: &[Route], operation: &Operation<'_>) -> Option<usize> {
-        if late.is_empty() || !has_key_length(operation.key) || !operation.expires_in_time() {
+        let has_key = operation.opcode == Opcode::Noop || has_key_length(operation.key);
+        if late.is_empty() || !has_key || !operation.expires_in_time() {
             return None;
         }
         let route = self.driver().route_now(operation)?;

@@ -12,9 +12,6 @@ use micanite_wire::native::{Header, KEY_BYTES_MAX, PartitionEntry, Request, requ
 /// Share of the datagrams that is reserved for resending: 1/RESERVE_SHARE.
 const RESERVE_SHARE: usize = 16;
 
-/// Cores that a shared get tries when the first one has no room.
-const READERS_TRIED: u32 = 4;
-
 /// The cores that may execute an operation: one, or all of the node of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
@@ -97,8 +94,8 @@ impl Driver {
         self.server_for(self.server_of(key), key)
     }
 
-    /// Returns the cores that may execute an operation now; `None` if its server is down, or it does not fit a
-    /// datagram.
+    /// Returns the cores that may execute an operation now; `None` if its server is down, or it does not fit
+    /// a datagram.
     pub(crate) fn route_now(&self, operation: &Operation<'_>) -> Option<Route> {
         let server = self.server_or_substitute(self.server_of(operation.key), operation.key).ok()?;
         let state = &self.servers[usize::from(server)];
@@ -178,10 +175,9 @@ impl Driver {
             false => 0,
         };
         let request = request(operation, hash, id);
-        let mut readers = if shared { READERS_TRIED } else { 1 };
+        let first = core;
         loop {
             let put = self.put(now_ns, Place { server, core }, (shared, partition), &request, token);
-            readers -= 1;
             let state = &mut self.servers[usize::from(server)];
             if put.is_err() {
                 state.ids.untake(id);
@@ -190,7 +186,8 @@ impl Driver {
                     core = map.reader(entry.owner, self.options.numa_node);
                 }
             }
-            if put != Err(SubmitError::Full) || readers == 0 {
+            let is_silent = || state.lanes[usize::from(core)].is_unanswered(now_ns, deadline_ns);
+            if put != Err(SubmitError::Full) || core == first || is_silent() {
                 return put;
             }
         }

@@ -40,6 +40,10 @@ pub struct LocalLink {
     pub(super) value: Vec<u8>,
     pub(super) clock: Instant,
     pub(super) attached_at_ns: u64,
+    /// Beginning of the attempt that has attached.
+    pub(super) attach_began_ns: u64,
+    /// In a batch: the server was down for one of its operations, and is not tried again for the others.
+    pub(super) is_down_for_batch: Option<bool>,
     /// Time by which the call that is running has to end.
     pub(super) call_until_ns: u64,
     /// The last attempt to attach found no place for another client (`--local-clients`).
@@ -65,6 +69,8 @@ impl LocalLink {
             value: Vec::new(),
             clock: Instant::now(),
             attached_at_ns: 0,
+            attach_began_ns: 0,
+            is_down_for_batch: None,
             call_until_ns: u64::MAX,
             lacks_place: false,
             pause: Pause::new(options.dead_for_ns),
@@ -176,7 +182,10 @@ impl LocalLink {
                 let since_ns = stream.waits_since_ns();
                 let is_late = since_ns.filter(|at_ns| self.due_ns(*at_ns) <= now_ns);
                 is_late.map(|at_ns| {
-                    self.pause.note_silence(at_ns, now_ns);
+                    // A request that waited for its stream began with the attempt to attach.
+                    let attached_for_it = at_ns <= self.attached_at_ns;
+                    let began_ns = if attached_for_it { self.attach_began_ns } else { at_ns };
+                    self.pause.note_silence(began_ns, now_ns);
                     Outcome::TimedOut
                 })
             }

@@ -15,6 +15,16 @@ const PLACE_PAUSE: Duration = Duration::from_millis(1);
 const ATTACH_NS_MIN: u64 = 1_000_000;
 
 impl LocalLink {
+    /// Begins a batch: once the server is down for one of its operations, it is not tried for the others.
+    pub(crate) fn begin_batch(&mut self) {
+        self.is_down_for_batch = Some(false);
+    }
+
+    /// Ends a batch.
+    pub(crate) fn end_batch(&mut self) {
+        self.is_down_for_batch = None;
+    }
+
     /// Runs a call, which ends within one deadline, however often it asks.
     pub(crate) fn within_deadline<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
         let outer_ns = self.call_until_ns;
@@ -56,7 +66,8 @@ impl LocalLink {
         });
         lost.iter().for_each(|ended| self.ended.keep(ended));
         self.reading.take_if(|reading| !reading.is_valid());
-        if !self.pause.is_over(self.now_ns()) {
+        if self.is_down_for_batch == Some(true) || !self.pause.is_over(self.now_ns()) {
+            self.is_down_for_batch = self.is_down_for_batch.map(|_| true);
             return Err(self.unreachable());
         }
         self.attach()?;
@@ -86,7 +97,7 @@ impl LocalLink {
         let end = Instant::now() + PLACE_WAIT;
         loop {
             let attached = self.attach_once();
-            if !is_full(&attached) || Instant::now() >= end {
+            if !is_full(&attached) || Instant::now() >= end || !self.has_time() {
                 return attached;
             }
             std::thread::sleep(PLACE_PAUSE);
@@ -105,7 +116,7 @@ impl LocalLink {
         })?;
         let lacks_connection = stream.is_none();
         (self.reading, self.stream) = (Some(reading), stream);
-        self.attached_at_ns = self.now_ns();
+        (self.attach_began_ns, self.attached_at_ns) = (began_ns, self.now_ns());
         self.pause.let_in();
         if lacks_connection {
             self.pause.begin(began_ns, self.attached_at_ns, true);
