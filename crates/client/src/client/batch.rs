@@ -176,7 +176,9 @@ impl Link {
                 batch.note_late(self.driver().route_now(&operations[number]));
             }
             let is_over = batch.is_submitted() && in_flight == 0;
-            if !is_over && self.driver().counters().completed == ended {
+            // The poll may have made the room that operations lacked: then nothing would end a wait.
+            let may_wait = self.driver().counters().completed == ended && self.driver().pending() > 0;
+            if !is_over && may_wait {
                 self.wait(u64::MAX)?;
             }
         }

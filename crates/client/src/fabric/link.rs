@@ -122,6 +122,11 @@ impl FabricLink {
         Ok(())
     }
 
+    /// Returns true: a wait ends by itself.
+    pub(crate) fn has_work(&self) -> bool {
+        true
+    }
+
     /// Returns the counters.
     pub fn counters(&self) -> &FabricCounters {
         self.pool.counters()

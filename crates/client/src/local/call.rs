@@ -48,7 +48,10 @@ impl LocalLink {
             };
             match self.poll(self.now_ns(), &mut take) {
                 Ok(0) => {
-                    if let Err(error) = self.wait(u64::MAX) {
+                    // The poll may have made the room that the operation lacked.
+                    if self.has_work()
+                        && let Err(error) = self.wait(u64::MAX)
+                    {
                         is_left = true;
                         break Err(error.into());
                     }

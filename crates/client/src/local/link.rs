@@ -234,6 +234,12 @@ impl LocalLink {
         sent_at_ns.saturating_add(self.deadline_ns).min(self.call_until_ns)
     }
 
+    /// Returns whether a request is on its way, or waits to leave, or has ended.
+    pub(crate) fn has_work(&self) -> bool {
+        let stream = self.stream.as_ref();
+        !self.ended.is_empty() || stream.is_some_and(|stream| stream.in_flight() > 0 || stream.has_unsent())
+    }
+
     /// Returns the error for an operation that was not taken.
     pub(crate) fn refused(&self, key: &[u8], error: SubmitError) -> Error {
         match error {
