@@ -1,7 +1,7 @@
 //! Concurrent operations, until all have ended.
 
 use super::{Answer, Client, ServerStream, TOKEN_FIRST, Value, Way, exchange};
-use crate::driver::{Driver, Route, SubmitError};
+use crate::driver::{Route, SubmitError};
 use crate::error::Error;
 use crate::link::Link;
 use crate::local::{LocalLink, has_key_length};
@@ -112,21 +112,10 @@ impl Batch<'_> {
         self.waiting.is_empty() && self.next == self.operations.len()
     }
 
-    /// Returns whether others wait for the core of an operation.
-    fn waits_at(&self, driver: &Driver, number: usize) -> bool {
-        if self.waiting.is_empty() {
-            return false;
-        }
-        let route = driver.route_now(&self.operations[number]);
-        self.waiting.iter().any(|(other, _)| *other == route)
-    }
-
-    /// Has an operation wait.
-    fn wait(&mut self, route: Option<Route>, number: usize) {
-        match self.waiting.iter_mut().find(|(other, _)| *other == route) {
-            Some((_, numbers)) => numbers.push_back(number),
-            None => self.waiting.push((route, VecDeque::from([number]))),
-        }
+    /// Lets an operation wait behind others of its route; returns false if none waits.
+    fn waits_behind(&mut self, route: Option<Route>, number: usize) -> bool {
+        let others = self.waiting.iter_mut().find(|(other, _)| *other == route);
+        others.map(|(_, numbers)| numbers.push_back(number)).is_some()
     }
 
     /// Notes the cores of an operation that had no reply in time.
@@ -218,16 +207,19 @@ impl Link {
         while refusals < REFUSALS_MAX && batch.next < batch.operations.len() {
             let number = batch.next;
             batch.next += 1;
-            let taken = match batch.waits_at(self.driver(), number) {
-                true => Taken::Waits,
-                false => self.submit_one(now_ns, (batch, number), answers, large),
-            };
-            match taken {
+            let is_behind = !batch.waiting.is_empty()
+                && batch.waits_behind(self.driver().route_now(&batch.operations[number]), number);
+            if is_behind {
+                refusals += 1;
+                continue;
+            }
+            match self.submit_one(now_ns, (batch, number), answers, large) {
                 Taken::Submitted => (submitted, refusals) = (submitted + 1, 0),
                 Taken::Ended => {}
                 Taken::Waits => {
                     refusals += 1;
-                    batch.wait(self.driver().route_now(&batch.operations[number]), number);
+                    let route = self.driver().route_now(&batch.operations[number]);
+                    batch.waiting.push((route, VecDeque::from([number])));
                 }
             }
         }
