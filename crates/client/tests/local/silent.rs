@@ -5,70 +5,56 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "async")]
-use micanite_client::Error;
-use micanite_client::{Builder, Operation, Options};
+use micanite_client::{Builder, Client, Error, Operation, Options};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::Local;
+use super::hostile::Attached;
 use super::relay::Relay;
 #[cfg(feature = "async")]
 use super::relay::unsealed;
 
-/// A read that is repeated over a next stream waited for that server's hello and reply, each for a deadline.
-#[test]
-fn a_call_that_is_repeated_ends_within_its_deadline() {
-    let server = Local::start("-t 2");
-    let relay = Relay::new(&server);
-    let deadline = Duration::from_secs(4);
-    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
-    std::thread::scope(|scope| {
-        let client =
-            scope.spawn(|| Builder::default().server(&relay.url()).options(options).connect().unwrap());
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
-        let mut client = client.join().unwrap();
-        let called = scope.spawn(move || {
-            let began = Instant::now();
-            (client.gets(b"key").map(drop), began.elapsed())
-        });
-        assert!((&ours).read(&mut [0; 100]).unwrap() > 0);
-        std::thread::sleep(deadline * 3 / 4);
-        drop((ours, first));
-        // A server that welcomes the client, and then says nothing.
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let second = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
-        let (ended, took) = called.join().unwrap();
-        assert!(ended.is_err() && took < deadline * 3 / 2, "{ended:?} after {took:?}");
-        drop((ours, second));
-    });
+/// Welcomes a client. Returns the server's end of its stream, which nobody answers, and what to keep open.
+fn welcome_in_silence(relay: &Relay<'_>) -> (UnixStream, (Attached, UnixStream)) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (ours, relay.welcome(|attached| attached.requests = OwnedFd::from(theirs)))
 }
 
-/// A write that had to attach had a deadline for that, and another one for its reply.
+/// Attaching had a deadline of its own, and the reply over the new stream another one: for a read whose
+/// stream ends while it waits, and which is repeated, and for a write whose stream has ended before.
 #[test]
-fn a_call_that_attaches_ends_within_its_deadline() {
+fn a_call_over_a_new_stream_ends_within_its_deadline() {
+    type Call = fn(&mut Client) -> Result<(), Error>;
+    let calls: [(Call, bool); 2] = [
+        (|client| client.gets(b"key").map(drop), true),
+        (|client| client.set(b"key", b"value", 0, 0), false),
+    ];
     let server = Local::start("-t 2");
     let relay = Relay::new(&server);
     let deadline = Duration::from_secs(4);
-    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
-    std::thread::scope(|scope| {
-        let client =
-            scope.spawn(|| Builder::default().server(&relay.url()).options(options).connect().unwrap());
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let first = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
-        let mut client = client.join().unwrap();
-        drop((ours, first));
-        let called = scope.spawn(move || {
-            let began = Instant::now();
-            (client.set(b"key", b"value", 0, 0), began.elapsed())
+    let options = || Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+    for (call, is_sent_before) in calls {
+        std::thread::scope(|scope| {
+            let client =
+                scope.spawn(|| Builder::default().server(&relay.url()).options(options()).connect().unwrap());
+            let mut first = Some(welcome_in_silence(&relay));
+            let mut client = client.join().unwrap();
+            first.take_if(|_| !is_sent_before);
+            let called = scope.spawn(move || {
+                let began = Instant::now();
+                (call(&mut client), began.elapsed())
+            });
+            if let Some(first) = &mut first {
+                assert!(first.0.read(&mut [0; 100]).unwrap() > 0);
+            }
+            std::thread::sleep(deadline * 3 / 4);
+            drop(first);
+            let second = welcome_in_silence(&relay);
+            let (ended, took) = called.join().unwrap();
+            assert!(ended.is_err() && took < deadline * 3 / 2, "{ended:?} after {took:?}");
+            drop(second);
         });
-        std::thread::sleep(deadline * 3 / 4);
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let second = relay.welcome(|attached| attached.requests = OwnedFd::from(theirs));
-        let (ended, took) = called.join().unwrap();
-        assert!(ended.is_err() && took < deadline * 3 / 2, "{ended:?} after {took:?}");
-        drop((ours, second));
-    });
+    }
 }
 
 /// A server whose worker stands while it welcomes clients: each wave of a batch waited for it.
@@ -97,8 +83,7 @@ fn a_batch_at_a_silent_server_waits_two_deadlines() {
             }
             let mut waiting = [PollFd::new(relay.listener.as_fd(), PollFlags::POLLIN)];
             if poll(&mut waiting, 10_u8).unwrap() > 0 {
-                let (ours, theirs) = UnixStream::pair().unwrap();
-                streams.push((ours, relay.welcome(|attached| attached.requests = OwnedFd::from(theirs))));
+                streams.push(welcome_in_silence(relay));
             }
         };
         assert!(answers.iter().all(Result::is_err));
