@@ -25,7 +25,6 @@ mod stream;
 mod url;
 
 pub(crate) use ended::EndedList;
-#[cfg(feature = "async")]
 pub(crate) use gets::has_key_length;
 pub use link::LocalLink;
 pub(crate) use shared::{SharedReading, leak_if_locked};
