@@ -195,6 +195,8 @@ lint: feature-deps ## formatting, Python (ruff), spelling (typos), clippy, depen
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt $(BENCH) --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
+	# What `make build` compiles: the line above has every feature.
+	cargo clippy --package micanite -- -D warnings
 	scripts/lint/dependencies
 	scripts/lint/paths
 	scripts/lint/crates
