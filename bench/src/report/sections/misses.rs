@@ -227,6 +227,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_second_life_stands_beside_a_fresh_one() {
+        let mut run = crate::results::measurement::Measurement::new("traces");
+        let case = "sizes change, large then tiny, 8m, clock";
+        run.value(case, "fresh", "", &[0.11]);
+        run.value("sizes change, large then tiny, 8m, fifo", "after", "", &[0.2]);
+        assert!(changes(run.records()).is_none(), "no case has both");
+        run.value(case, "after", "", &[0.23]);
+        let table = changes(run.records()).unwrap();
+        assert_eq!(table.rows, [["large then tiny", "8m", "clock", "23.00", "11.00"]]);
+    }
+
+    #[test]
     fn the_default_is_compared_at_the_same_memory() {
         let ratio = |percent: f64, misses: f64| Ratio {
             policy: DEFAULT.to_owned(),
