@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle, park_timeout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_control::cores;
 use micanite_memory::shorten_slices;
@@ -192,10 +192,12 @@ fn work(start: Start, poller: Poller) {
     }
 }
 
+/// Puts huge pages under what has come into use, and rests as long as that took: workers wait for the locks of
+/// the mappings, and may have the same CPU.
 fn put_pages(server: &Server) {
     while server.shared.ending() == Ending::Not {
-        if !server.shared.cache.collapse_used() {
-            park_timeout(PAGES_INTERVAL);
-        }
+        let began = Instant::now();
+        let is_more_left = server.shared.cache.collapse_used();
+        park_timeout(if is_more_left { began.elapsed() } else { PAGES_INTERVAL });
     }
 }
