@@ -60,6 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if first != last {
         cores::mode_grid::run(options, &cpus, &mut report)?;
         let cpus = [first, last];
+        calls::two_threads(options, cpus, &mut report)?;
         cores::write_path::run(options, &cpus, &mut report)?;
         cores::modes::run(options, cpus, &mut report)?;
         cores::large_writer::run(options, cpus, &mut report)?;

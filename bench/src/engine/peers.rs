@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::calls::{LookAside, one_by_one};
+use super::calls::{LookAside, SharedLookAside, one_by_one};
 use super::contenders::{Contender, Done, SEED, SET, bytes, first_word};
 
 /// The hash of ours, for the others: XXH3 over the whole key in one call. The hasher that comes
@@ -206,20 +206,36 @@ impl<const K: usize, const V: usize> Contender for Foyer<K, V> {
 
 impl<const K: usize, const V: usize> LookAside for Foyer<K, V> {
     fn look_aside(&mut self, items: &[u32]) -> Done {
+        self.ask(items)
+    }
+}
+
+impl<const K: usize, const V: usize> SharedLookAside for Foyer<K, V> {
+    fn ask(&self, items: &[u32]) -> Done {
         one_by_one(items, |key| self.value(key), |key, value| self.put(key, value))
     }
 }
 
 impl<const K: usize, const V: usize> LookAside for Moka<K, V> {
     fn look_aside(&mut self, items: &[u32]) -> Done {
-        let cache = &self.cache;
-        one_by_one(items, |key| cache.get(key), |key, value| cache.insert(key, value))
+        self.ask(items)
+    }
+}
+
+impl<const K: usize, const V: usize> SharedLookAside for Moka<K, V> {
+    fn ask(&self, items: &[u32]) -> Done {
+        one_by_one(items, |key| self.cache.get(key), |key, value| self.cache.insert(key, value))
     }
 }
 
 impl<const K: usize, const V: usize> LookAside for QuickCache<K, V> {
     fn look_aside(&mut self, items: &[u32]) -> Done {
-        let cache = &self.cache;
-        one_by_one(items, |key| cache.get(key), |key, value| cache.insert(key, value))
+        self.ask(items)
+    }
+}
+
+impl<const K: usize, const V: usize> SharedLookAside for QuickCache<K, V> {
+    fn ask(&self, items: &[u32]) -> Done {
+        one_by_one(items, |key| self.cache.get(key), |key, value| self.cache.insert(key, value))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrayvec::ArrayVec;
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta,
+    BATCH_REQUESTS_MAX, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
 };
 
 use crate::Result;
@@ -16,13 +16,24 @@ use crate::engine::peers::{Foyer, Moka, QuickCache};
 use crate::harness::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
-const COUNT: usize = 1 << 21;
+pub(super) const COUNT: usize = 1 << 21;
 /// Items that requests ask for, in parts of those that there is room for.
-const ITEMS_SHARE: u64 = 4;
+pub(super) const ITEMS_SHARE: u64 = 4;
 
 /// A cache that is asked, and given what it lacks.
 pub(crate) trait LookAside: Contender {
     fn look_aside(&mut self, items: &[u32]) -> Done;
+}
+
+/// A cache that threads share as it is.
+pub(crate) trait SharedLookAside: Sync {
+    /// Asks for the items one after the other, and stores what is missing.
+    fn ask(&self, items: &[u32]) -> Done;
+}
+
+/// Rounds that fill a cache for so many items.
+pub(super) fn rounds_to_fill(items: u64) -> u64 {
+    4 * items / COUNT as u64 + 4
 }
 
 pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
@@ -48,14 +59,14 @@ fn of_size<const K: usize, const V: usize>(
     let items = room * ITEMS_SHARE;
     let requests = |seed: u64| Popularity::Zipf.draw(items, COUNT, seed);
     // Until all memory of ours is used: then the others get room for as many items.
-    for seed in 0..4 * items / COUNT as u64 + 4 {
+    for seed in 0..rounds_to_fill(items) {
         ours.look_aside(&requests(1000 + seed));
     }
     let there = ours.cache().stats().items_live;
     let (mut quick_cache, mut moka, mut foyer) =
         (QuickCache::<K, V>::of_room(there), Moka::<K, V>::new(there), Foyer::<K, V>::new(there));
     let mut all: [&mut dyn LookAside; 4] = [&mut ours, &mut quick_cache, &mut moka, &mut foyer];
-    for seed in 0..4 * items / COUNT as u64 + 4 {
+    for seed in 0..rounds_to_fill(items) {
         let requests = requests(1000 + seed);
         for peer in all.iter_mut().skip(1) {
             peer.look_aside(&requests);
@@ -115,35 +126,38 @@ impl<const V: usize> ReplySink for Sink<'_, V> {
 
 impl<const K: usize, const V: usize> LookAside for Micanite<K, V> {
     fn look_aside(&mut self, items: &[u32]) -> Done {
-        let worker = self.worker();
-        let mut total = Done::default();
-        for items in items.chunks(BATCH_REQUESTS_MAX) {
-            let keys: ArrayVec<[u8; K], BATCH_REQUESTS_MAX> = items.iter().map(|item| bytes(*item)).collect();
-            let gets: ArrayVec<Request<'_>, BATCH_REQUESTS_MAX> = (keys.iter())
-                .map(|key| Request {
-                    hash: worker.cache().hash(key),
-                    key,
-                    operation: Operation::Get { cas: false },
-                })
-                .collect();
-            let mut sink =
-                Sink::<V> { items, value: [0; V], done: Done::default(), missing: ArrayVec::new() };
-            worker.execute(&gets, 0, &mut sink);
-            total.add(sink.done);
-            let missing = std::mem::take(&mut sink.missing);
-            let pairs: ArrayVec<([u8; K], [u8; V]), BATCH_REQUESTS_MAX> =
-                missing.iter().map(|item| (bytes(*item), bytes(*item))).collect();
-            let sets: ArrayVec<Request<'_>, BATCH_REQUESTS_MAX> = (pairs.iter())
-                .map(|(key, value)| {
-                    let (condition, expiry) = (Condition::Always, Expiry::NEVER);
-                    let operation = Operation::Store { condition, value, flags: 0, expiry };
-                    Request { hash: worker.cache().hash(key), key, operation }
-                })
-                .collect();
-            worker.execute(&sets, 0, &mut sink);
-        }
-        total
+        in_batches::<K, V>(self.worker(), items)
     }
+}
+
+/// Asks a worker for the items in the longest batches, and stores what is missing.
+pub(super) fn in_batches<const K: usize, const V: usize>(worker: &mut Worker, items: &[u32]) -> Done {
+    let mut total = Done::default();
+    for items in items.chunks(BATCH_REQUESTS_MAX) {
+        let keys: ArrayVec<[u8; K], BATCH_REQUESTS_MAX> = items.iter().map(|item| bytes(*item)).collect();
+        let gets: ArrayVec<Request<'_>, BATCH_REQUESTS_MAX> = (keys.iter())
+            .map(|key| Request {
+                hash: worker.cache().hash(key),
+                key,
+                operation: Operation::Get { cas: false },
+            })
+            .collect();
+        let mut sink = Sink::<V> { items, value: [0; V], done: Done::default(), missing: ArrayVec::new() };
+        worker.execute(&gets, 0, &mut sink);
+        total.add(sink.done);
+        let missing = std::mem::take(&mut sink.missing);
+        let pairs: ArrayVec<([u8; K], [u8; V]), BATCH_REQUESTS_MAX> =
+            missing.iter().map(|item| (bytes(*item), bytes(*item))).collect();
+        let sets: ArrayVec<Request<'_>, BATCH_REQUESTS_MAX> = (pairs.iter())
+            .map(|(key, value)| {
+                let (condition, expiry) = (Condition::Always, Expiry::NEVER);
+                let operation = Operation::Store { condition, value, flags: 0, expiry };
+                Request { hash: worker.cache().hash(key), key, operation }
+            })
+            .collect();
+        worker.execute(&sets, 0, &mut sink);
+    }
+    total
 }
 
 /// Asks for the items one after the other, and inserts what is missing.

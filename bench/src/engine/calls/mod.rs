@@ -1,11 +1,14 @@
-//! Calls of the engine: by the length of the batch, one request at a time, new keys, and a look-aside load.
+//! Calls of the engine: by the length of the batch, one request at a time, new keys, and a look-aside load, also of two
+//! threads.
 
 mod batches;
 mod inserts;
 mod look_aside;
 mod single;
+mod two_threads;
 
-pub(crate) use look_aside::{LookAside, one_by_one};
+pub(crate) use look_aside::{LookAside, SharedLookAside, one_by_one};
+pub(crate) use two_threads::run as two_threads;
 
 use super::Options;
 use crate::Result;

@@ -128,7 +128,8 @@ fn crew(
     Ok(())
 }
 
-/// Both threads read and write everything, beside one thread that owns everything.
+/// Both threads read and write everything, beside one thread that owns everything; and one of the two by
+/// itself, which shows what the mode costs without the other.
 fn crcw(
     case: &str,
     lists: &[Vec<u32>; 2],
@@ -136,16 +137,16 @@ fn crcw(
     options: &Options,
     report: &mut Measurement,
 ) -> Result<()> {
-    let (mut one, mut two) = (Vec::new(), Vec::new());
+    let (mut owner, mut single, mut two) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.common.rounds() {
         pair.set_routes(|_| of_the_first(Access::Erew))?;
-        let rates = pair.run::<8, 8>([&lists[0], &[]], span(options), alone)?;
-        one.push(rates[0]);
+        owner.push(pair.run::<8, 8>([&lists[0], &[]], span(options), alone)?[0]);
         pair.set_routes(|_| of_the_first(Access::Crcw))?;
+        single.push(pair.run::<8, 8>([&lists[0], &[]], span(options), alone)?[0]);
         let rates = pair.run::<8, 8>([&lists[0], &lists[1]], span(options), alone)?;
         two.push(rates[0] + rates[1]);
     }
-    let what = (case, "operations", "M/s");
-    report.beside(what, &two, "one thread, EREW", &one);
+    report.beside((case, "operations", "M/s"), &two, "one thread, EREW", &owner);
+    report.beside((case, "operations, the first alone", "M/s"), &single, "one thread, EREW", &owner);
     Ok(())
 }

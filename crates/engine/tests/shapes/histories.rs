@@ -49,15 +49,19 @@ struct Life {
 }
 
 impl Life {
-    fn new(eviction: Eviction) -> Self {
+    fn new(semantics: Semantics, eviction: Eviction, access: Access) -> Self {
         let config = Config {
             memory_bytes: MEMORY_BYTES,
             value_bytes_max: VALUE_BYTES_MAX,
+            semantics,
             eviction,
             ..Config::default()
         };
         let cache = Arc::new(Cache::new(&config).unwrap());
         let worker = cache.worker(0).unwrap();
+        for partition in 0..cache.layout().partitions {
+            cache.set_route(partition, Route { access, owner: 0 }).unwrap();
+        }
         Self { cache, worker, value: vec![7; VALUE_BYTES_MAX], now_s: 1000, lives: 0, last_keys: 0 }
     }
 
@@ -73,10 +77,10 @@ impl Life {
         found
     }
 
-    fn store(&mut self, key: u64, sizes: &Sizes, expiry: Expiry) {
+    fn store(&mut self, key: u64, sizes: &Sizes, expiry: Expiry) -> bool {
         let name = self.name(key);
         let bytes = sizes[(hash(key) % sizes.len() as u64) as usize];
-        let _ = self.worker.set(&name, &self.value[..bytes], expiry, self.now_s);
+        self.worker.set(&name, &self.value[..bytes], expiry, self.now_s) == Outcome::Stored
     }
 
     fn name(&self, key: u64) -> [u8; 8] {
@@ -136,6 +140,19 @@ impl Life {
         (0..PASSES).map(|_| pass(self) as f64 / keys as f64).collect()
     }
 
+    /// Fills a store until it refuses an item. Returns the bytes of its items.
+    fn taken(&mut self, sizes: &Sizes) -> u64 {
+        self.lives += 1;
+        let mut taken = 0;
+        while self.store(taken, sizes, Expiry::NEVER) {
+            taken += 1;
+            if taken.is_multiple_of(512) {
+                self.worker.maintain(self.now_s);
+            }
+        }
+        self.cache.stats().item_bytes_live
+    }
+
     /// Misses in the last third of a skewed load of three times the memory, and the live bytes after it.
     fn crowding(&mut self, sizes: &Sizes) -> (u64, u64) {
         self.lives += 1;
@@ -191,12 +208,16 @@ fn policy() -> impl Strategy<Value = Eviction> {
     ])
 }
 
-/// A cache with this history and a fresh one.
-fn both(eviction: Eviction, history: &[Step]) -> [Life; 2] {
-    let mut old = Life::new(eviction);
+fn access() -> impl Strategy<Value = Access> {
+    prop::sample::select(vec![Access::Erew, Access::Crew, Access::Crcw])
+}
+
+/// A cache or store with this history and a fresh one.
+fn both(semantics: Semantics, eviction: Eviction, access: Access, history: &[Step]) -> [Life; 2] {
+    let mut old = Life::new(semantics, eviction, access);
     history.iter().for_each(|step| old.take(step));
     old.limit(100);
-    let mut fresh = Life::new(eviction);
+    let mut fresh = Life::new(semantics, eviction, access);
     (fresh.lives, fresh.now_s) = (old.lives, old.now_s);
     [old, fresh]
 }
@@ -206,23 +227,36 @@ proptest! {
 
     #[test]
     fn any_history_leaves_room_for_what_fits(
-        eviction in policy(), history in prop::collection::vec(step(), 1..4), sizes in sizes()
+        eviction in policy(), access in access(),
+        history in prop::collection::vec(step(), 1..4), sizes in sizes()
     ) {
-        let [old, fresh] = both(eviction, &history).map(|mut life| life.fitting(&sizes));
+        let [old, fresh] = both(Semantics::Cache, eviction, access, &history).map(|mut life| life.fitting(&sizes));
         let enough = old.iter().zip(&fresh).skip(PASSES_TO_FOLLOW).all(|(old, fresh)| *old >= 0.97 * fresh);
         prop_assert!(enough, "{old:.3?} after, {fresh:.3?} fresh");
     }
 
     #[test]
     fn any_history_leaves_as_much_room_as_a_fresh_cache_has(
-        eviction in policy(), history in prop::collection::vec(step(), 1..4), sizes in sizes()
+        eviction in policy(), access in access(),
+        history in prop::collection::vec(step(), 1..4), sizes in sizes()
     ) {
-        let [old, fresh] = both(eviction, &history).map(|mut life| life.crowding(&sizes));
+        let [old, fresh] = both(Semantics::Cache, eviction, access, &history).map(|mut life| life.crowding(&sizes));
         // The index may keep up to twice the lines that a fresh one has.
         let few_misses = old.0 as f64 <= 1.03 * fresh.0 as f64 + 10.0;
         prop_assert!(few_misses, "{} misses after, {} fresh", old.0, fresh.0);
         // A cache of few large items may hold one less at that moment.
         let live = old.1 + *sizes.iter().max().unwrap() as u64;
         prop_assert!(live as f64 >= 0.95 * fresh.1 as f64, "{} bytes after, {} fresh", old.1, fresh.1);
+    }
+    #[test]
+    fn a_store_takes_after_any_history_and_a_flush_what_a_fresh_one_takes(
+        access in access(), history in prop::collection::vec(step(), 1..4), sizes in sizes()
+    ) {
+        let history = [history, vec![Step::Flush]].concat();
+        let [mut old, mut fresh] = both(Semantics::Store, Eviction::default(), access, &history);
+        let [old, fresh] = [old.taken(&sizes), fresh.taken(&sizes)];
+        // A store of few large items may take one less.
+        let taken = old + *sizes.iter().max().unwrap() as u64;
+        prop_assert!(taken as f64 >= 0.9 * fresh as f64, "{old} bytes after, {fresh} fresh");
     }
 }
