@@ -100,14 +100,16 @@ def runs(options, value_bytes, items):
 def summary(of_one):
     """One row out of the runs of a case."""
     of = lambda name: [run[name] for run in of_one]  # noqa: E731
-    middle = {name: statistics.median(of(name)) for name in ("p50", "p99", "p999", "followed_s", "resident_mib")}
+    names = ("p50", "p99", "p999", "followed_s", "resident_mib")
+    middle = {name: statistics.median(of(name)) for name in names}
     return middle | {"max": min(of("max")), "max_of_all": max(of("max"))}
 
 
 def main():
     """Runs all cases."""
     os.environ.setdefault("MICANITE_BIN", str(PROJECT / "target/release/micanite"))
-    heads = ["p50", "p99", "p99.9", "longest of the quietest run", "longest of all runs", "followed after", "resident"]
+    heads = ["p50", "p99", "p99.9", "longest of the quietest run", "longest of all runs"]
+    heads += ["followed after", "resident"]
     print(f"| case | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|", sep="\n")
     rows = {}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
@@ -124,7 +126,8 @@ def main():
                 for title, of_one in runs(options, value_bytes, count).items():
                     name = f"{kind}, {value_bytes}-byte values, {title}"
                     rows[name] = row = summary(of_one)
-                    delays = [f"{row[key] / 1000:.2f} ms" for key in ("p50", "p99", "p999", "max", "max_of_all")]
+                    keys = ("p50", "p99", "p999", "max", "max_of_all")
+                    delays = [f"{row[key] / 1000:.2f} ms" for key in keys]
                     others = [f"{row['followed_s']:.1f} s", f"{row['resident_mib']:.0f} MiB"]
                     print(f"| {name} | {' | '.join(delays + others)} |", flush=True)
     where = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")) / "bench/memory_limit.json"

@@ -1,5 +1,5 @@
-//! Calls of the engine: by the length of the batch, one request at a time, new keys, and a look-aside load, also of two
-//! threads.
+//! Calls of the engine: by the length of the batch, one request at a time, new keys, and a look-aside load of
+//! one thread and of two.
 
 mod batches;
 mod inserts;

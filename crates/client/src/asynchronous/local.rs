@@ -60,8 +60,9 @@ impl LocalHandle {
             return Ok(answer);
         }
         let (handle, owned) = (self.clone(), Owned::of(operation));
-        let begin = move |link| handle.begin(link, owned, is_plain);
-        let called = in_turn(&self.link, Instant::now() + self.deadline, begin).await;
+        let until = Instant::now() + self.deadline;
+        let begin = move |link| handle.begin(link, owned, until.into_std());
+        let called = in_turn(&self.link, until, begin).await;
         called.map_err(|missing| missing.error(operation, &self.name))?
     }
 
@@ -70,8 +71,9 @@ impl LocalHandle {
         self,
         link: OwnedMutexGuard<LocalLink>,
         operation: Owned,
-        is_plain: bool,
+        until: std::time::Instant,
     ) -> Rest<Result<Answer, Error>> {
+        let is_plain = operation.rest.opcode == Opcode::Get && !operation.rest.wants_cas;
         // The write that it has waited for is over.
         if is_plain && let Some(answer) = self.answer(&operation.key) {
             return Rest::Answered(Ok(answer));
@@ -82,7 +84,7 @@ impl LocalHandle {
             self.writes.begin(hash);
             Writing { writes: Arc::clone(&self.writes), hash }
         });
-        Rest::blocking(move || self.call_link(link, writing, &operation.borrow()))
+        Rest::blocking(move || self.call_link(link, writing, &operation.borrow(), until))
     }
 
     fn call_link(
@@ -90,8 +92,9 @@ impl LocalHandle {
         mut link: OwnedMutexGuard<LocalLink>,
         writing: Option<Writing>,
         operation: &Operation<'_>,
+        until: std::time::Instant,
     ) -> Result<Answer, Error> {
-        let answer = link.call(operation);
+        let answer = link.by(until, |link| link.call(operation));
         self.memory.follow(&mut link);
         // Before the link is free: a get that waits for it then finds no write.
         drop(writing);

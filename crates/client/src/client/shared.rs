@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::local::{LocalCounters, SharedReading, leak_if_locked};
 
 /// A [`Client`] that threads share, one call after the other. Gets that the memory of a server on the same
-/// host answers wait for no call.
+/// host answers wait for no call. Others wait for the calls before them, which may take a deadline each
+/// while a server is silent.
 ///
 /// In the child of a fork it connects anew with the next call, even if a thread of the parent was inside a
 /// call.

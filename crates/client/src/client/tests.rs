@@ -172,9 +172,16 @@ fn a_batch_waits_for_a_silent_core_once() -> Result<(), Error> {
         assert!(took < 10 * DEADLINE, "{took:?}");
         // It answers again: one operation may find it silent.
         is_deaf.store(false, Ordering::Release);
-        let answers = client.batch(&operations);
-        let failed = answers.iter().filter(|answer| answer.is_err()).count();
-        assert_eq!(failed, 0, "{access:?}");
+        // If nothing else was asked for a whole deadline, the server counts as dead for a while.
+        let answers = loop {
+            let answers = client.batch(&operations);
+            if answers.iter().any(Result::is_ok) {
+                break answers;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let failed: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+        assert!(failed.is_empty(), "{access:?}: {} failed, {:?}", failed.len(), failed[0]);
         drop(ended);
         served.join().unwrap();
     }

@@ -114,10 +114,12 @@ impl<T: Transport> Pool<T> {
             return Err(SubmitError::BadKey);
         }
         let server = self.server_or_substitute(self.server_of(key), key)?;
-        self.idle_since = u64::MAX;
         let taken = self.connections[server].submit(&mut self.context, operation, token);
         match taken {
-            Ok(()) => self.context.counters.submitted += 1,
+            Ok(()) => {
+                self.idle_since = u64::MAX;
+                self.context.counters.submitted += 1;
+            }
             Err(SubmitError::Full) => self.context.counters.pushed_back += 1,
             Err(SubmitError::ServerDown { .. }) => return Err(SubmitError::ServerDown { server }),
             Err(_) => {}

@@ -27,8 +27,19 @@ impl LocalLink {
 
     /// Runs a call, which ends within one deadline, however often it asks.
     pub(crate) fn within_deadline<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
+        self.until(self.now_ns().saturating_add(self.deadline_ns), run)
+    }
+
+    /// Runs calls that end by a time of the caller, whose wait for the link counts as well.
+    #[cfg(feature = "async")]
+    pub(crate) fn by<R>(&mut self, end: Instant, run: impl FnOnce(&mut Self) -> R) -> R {
+        let until_ns = end.saturating_duration_since(self.clock).as_nanos() as u64;
+        self.until(until_ns, run)
+    }
+
+    fn until<R>(&mut self, until_ns: u64, run: impl FnOnce(&mut Self) -> R) -> R {
         let outer_ns = self.call_until_ns;
-        self.call_until_ns = outer_ns.min(self.now_ns().saturating_add(self.deadline_ns));
+        self.call_until_ns = outer_ns.min(until_ns);
         let result = run(self);
         self.call_until_ns = outer_ns;
         result
@@ -70,8 +81,12 @@ impl LocalLink {
             self.is_down_for_batch = self.is_down_for_batch.map(|_| true);
             return Err(self.unreachable());
         }
-        self.attach()?;
-        Ok(true)
+        let attached = self.attach();
+        if attached.is_err() {
+            // The pause may be over before the next operation of the batch asks.
+            self.is_down_for_batch = self.is_down_for_batch.map(|_| true);
+        }
+        attached.map(|()| true)
     }
 
     pub(super) fn attach(&mut self) -> Result<(), Error> {

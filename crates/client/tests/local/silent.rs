@@ -115,3 +115,41 @@ async fn many_keys_of_a_task_wait_for_a_silent_server_once() -> Result<(), Error
     assert!([0, 1, 3].iter().all(is_late), "{found:?}");
     Ok(())
 }
+
+/// A call that got its turn at the end of its deadline began another one.
+#[cfg(feature = "async")]
+#[test]
+fn a_call_and_its_wait_for_the_link_share_a_deadline() {
+    let server = Local::start("-t 2");
+    let relay = Relay::new(&server);
+    let deadline = Duration::from_secs(2);
+    let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    relay.listener.set_nonblocking(true).unwrap();
+    let (first, (second, took)) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut streams = Vec::new();
+            while !is_over.load(std::sync::atomic::Ordering::Acquire) {
+                let mut waiting = [PollFd::new(relay.listener.as_fd(), PollFlags::POLLIN)];
+                if poll(&mut waiting, 10_u8).unwrap() > 0 {
+                    streams.push(welcome_in_silence(&relay));
+                }
+            }
+        });
+        let called = runtime.block_on(async {
+            let client = Builder::default().server(&relay.url()).options(options).connect_async().await?;
+            let second = async {
+                tokio::time::sleep(deadline / 2).await;
+                let began = Instant::now();
+                let ended = client.set(b"key", b"two", 0, 0).await;
+                (ended, began.elapsed())
+            };
+            Ok::<_, Error>(tokio::join!(client.set(b"key", b"one", 0, 0), second))
+        });
+        is_over.store(true, std::sync::atomic::Ordering::Release);
+        called.unwrap()
+    });
+    assert!(first.is_err() && second.is_err(), "{first:?}, {second:?}");
+    assert!(took < deadline * 5 / 4, "{took:?}");
+}

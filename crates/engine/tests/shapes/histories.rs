@@ -230,7 +230,8 @@ proptest! {
         eviction in policy(), access in access(),
         history in prop::collection::vec(step(), 1..4), sizes in sizes()
     ) {
-        let [old, fresh] = both(Semantics::Cache, eviction, access, &history).map(|mut life| life.fitting(&sizes));
+        let both = both(Semantics::Cache, eviction, access, &history);
+        let [old, fresh] = both.map(|mut life| life.fitting(&sizes));
         let enough = old.iter().zip(&fresh).skip(PASSES_TO_FOLLOW).all(|(old, fresh)| *old >= 0.97 * fresh);
         prop_assert!(enough, "{old:.3?} after, {fresh:.3?} fresh");
     }
@@ -240,7 +241,8 @@ proptest! {
         eviction in policy(), access in access(),
         history in prop::collection::vec(step(), 1..4), sizes in sizes()
     ) {
-        let [old, fresh] = both(Semantics::Cache, eviction, access, &history).map(|mut life| life.crowding(&sizes));
+        let both = both(Semantics::Cache, eviction, access, &history);
+        let [old, fresh] = both.map(|mut life| life.crowding(&sizes));
         // The index may keep up to twice the lines that a fresh one has.
         let few_misses = old.0 as f64 <= 1.03 * fresh.0 as f64 + 10.0;
         prop_assert!(few_misses, "{} misses after, {} fresh", old.0, fresh.0);

@@ -192,8 +192,8 @@ fn work(start: Start, poller: Poller) {
     }
 }
 
-/// Puts huge pages under what has come into use, and rests as long as that took: workers wait for the locks of
-/// the mappings, and may have the same CPU.
+/// Puts huge pages under what has come into use, and rests as long as that took: workers wait for the locks
+/// of the mappings, and may have the same CPU.
 fn put_pages(server: &Server) {
     while server.shared.ending() == Ending::Not {
         let began = Instant::now();
