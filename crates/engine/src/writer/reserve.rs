@@ -159,6 +159,8 @@ impl Writer<'_> {
         } else {
             let units = reserved.header.units();
             self.set_header(reserved.place.position, Header::filler(units));
+            // The tails have advanced, by what has moved as well.
+            self.scan_as_the_tail_advances();
         }
     }
 }

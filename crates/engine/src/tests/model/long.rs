@@ -96,6 +96,14 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
     (tallies, all)
 }
 
+/// The scan of the index keeps up with insertions whose old item has gone when they have space: an image that
+/// ended behind some of them was refused.
+#[test]
+fn the_scan_keeps_up_with_insertions_that_are_given_up() {
+    const ROUND: u64 = 1253;
+    run_round(&cache_geometry(2, ROUND as usize), ROUND);
+}
+
 #[test]
 fn long_run_of_a_cache_with_room() {
     run("cache with room", |drawn| cache_geometry(0, drawn));
