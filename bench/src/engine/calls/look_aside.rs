@@ -26,7 +26,7 @@ pub(crate) trait LookAside: Contender {
 }
 
 /// A cache that threads share as it is.
-pub(crate) trait SharedLookAside: Sync {
+pub(crate) trait SharedLookAside: Contender + Sync {
     /// Asks for the items one after the other, and stores what is missing.
     fn ask(&self, items: &[u32]) -> Done;
 }

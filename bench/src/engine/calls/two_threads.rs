@@ -15,7 +15,7 @@ use crate::harness::popularity::Popularity;
 use crate::harness::system;
 use crate::results::measurement::Measurement;
 
-/// What a thread does with a list of items.
+/// Asks for a list of items on a thread.
 type Asker<'a> = Box<dyn FnMut(&[u32]) -> Done + Send + 'a>;
 
 pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
@@ -49,11 +49,10 @@ fn of_size<const K: usize, const V: usize>(
     let there = ours.cache.stats().items_live;
     let (quick_cache, moka, foyer) =
         (QuickCache::<K, V>::of_room(there), Moka::<K, V>::new(there), Foyer::<K, V>::new(there));
-    let peers: [(&str, &dyn SharedLookAside); 3] =
-        [("quick_cache 0.7", &quick_cache), ("moka 0.12", &moka), ("foyer 0.22", &foyer)];
+    let peers: [&dyn SharedLookAside; 3] = [&quick_cache, &moka, &foyer];
     for seed in 0..rounds_to_fill(items) {
         let requests = requests(1000 + seed);
-        for (_, peer) in peers {
+        for peer in peers {
             peer.ask(&requests);
         }
     }
@@ -66,13 +65,13 @@ fn of_size<const K: usize, const V: usize>(
             Box::new(|items| in_batches::<K, V>(second, items)),
         ];
         rates[0].push(rate_of("micanite", both, &lists, cpus)?);
-        for ((name, peer), rates) in peers.iter().zip(&mut rates[1..]) {
+        for (peer, rates) in peers.iter().zip(&mut rates[1..]) {
             let ask = || -> Asker<'_> { Box::new(|items| peer.ask(items)) };
-            rates.push(rate_of(name, [ask(), ask()], &lists, cpus)?);
+            rates.push(rate_of(peer.name(), [ask(), ask()], &lists, cpus)?);
         }
     }
-    for ((name, _), rates_of_peer) in peers.iter().zip(&rates[1..]) {
-        report.beside((&case, "requests of both", "M/s"), &rates[0], name, rates_of_peer);
+    for (peer, rates_of_peer) in peers.iter().zip(&rates[1..]) {
+        report.beside((&case, "requests of both", "M/s"), &rates[0], peer.name(), rates_of_peer);
     }
     Ok(())
 }
