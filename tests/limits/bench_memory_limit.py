@@ -118,9 +118,10 @@ def main():
             "store": ["--semantics", "store"],
             "cache, image": ["--image", Path(place) / "image"]
         }
-        for kind, options in kinds.items():
-            if kind not in (sys.argv[1:] or kinds):
-                continue
+        wanted = sys.argv[1:] or list(kinds)
+        if unknown := set(wanted) - set(kinds):
+            sys.exit(f"unknown kind {min(unknown)!r}: one of {'; '.join(kinds)}")
+        for kind, options in ((kind, kinds[kind]) for kind in wanted):
             for value_bytes, items in FILLS:
                 count = items // 6 if kind == "store" else items
                 for title, of_one in runs(options, value_bytes, count).items():

@@ -250,6 +250,7 @@ proptest! {
         let live = old.1 + *sizes.iter().max().unwrap() as u64;
         prop_assert!(live as f64 >= 0.95 * fresh.1 as f64, "{} bytes after, {} fresh", old.1, fresh.1);
     }
+
     #[test]
     fn a_store_takes_after_any_history_and_a_flush_what_a_fresh_one_takes(
         access in access(), history in prop::collection::vec(step(), 1..4), sizes in sizes()
