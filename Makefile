@@ -171,12 +171,13 @@ test-sanitizers:
 soak: build
 	@scripts/deps test
 	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) \
-	  cargo test --package micanite-engine --lib model::long -- --nocapture
+	  cargo test --profile soak --package micanite-engine --lib model::long -- --nocapture
 	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) \
-	  cargo test --package micanite-engine --lib modes -- --nocapture
+	  cargo test --profile soak --package micanite-engine --lib modes -- --nocapture
 	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) \
-	  cargo test --package micanite-engine --test crash -- --nocapture
-	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) cargo test --package micanite-engine --lib kill:: -- --nocapture
+	  cargo test --profile soak --package micanite-engine --test crash -- --nocapture
+	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) \
+	  cargo test --profile soak --package micanite-engine --lib kill:: -- --nocapture
 	MICANITE_STEP_INTERVAL=1 cargo test --release --package micanite-engine --test stepped -- --nocapture
 	cargo build --release --package micanite-test-tools
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
