@@ -1,7 +1,7 @@
-//! Calls on their way to the task, and in it those that wait for room, by their servers: a server that stands
-//! still keeps no call to another one waiting.
+//! Calls on their way to the task, and in it those that wait for room, by their lines: a server, or a core of
+//! one, that stands still keeps no call to another one waiting.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{Done, Owned};
+use crate::driver::Route;
 use crate::error::Error;
 use crate::ketama::Continuum;
 
@@ -20,7 +21,7 @@ const WAITING_MAX: usize = 1024;
 pub(super) struct Call {
     pub operation: Owned,
     /// The key's own server, also if another one stands in for it.
-    server: usize,
+    pub server: usize,
     until: Instant,
     done: oneshot::Sender<Done>,
     /// The call's place among those that wait.
@@ -35,6 +36,13 @@ impl Call {
 
     pub fn fail(self, error: Error) {
         self.end(Done::Answer(Err(error)));
+    }
+
+    /// Ends a call that was not sent, because a server of this name takes none.
+    pub fn fail_unsent(self, server: &str) {
+        let server = server.to_owned();
+        let is_read = self.operation.rest.only_reads();
+        self.fail(if is_read { Error::TimedOut { server } } else { Error::Unreachable { server } });
     }
 
     /// Notes that the link has taken the operation.
@@ -57,6 +65,14 @@ struct Servers {
     deadline: Duration,
 }
 
+impl Servers {
+    /// Returns whether the calls that wait at the server of a call keep half of its places or more: those of
+    /// silent cores leave the others to the rest.
+    fn is_crowded(&self, call: &Call) -> bool {
+        self.list[call.server].places.available_permits() < WAITING_MAX / 2
+    }
+}
+
 /// The end of the handles.
 #[derive(Clone)]
 pub(super) struct CallSender {
@@ -70,10 +86,21 @@ impl std::fmt::Debug for CallSender {
     }
 }
 
-/// Takes calls in the task, which knows what server is dead.
+/// Calls of a line wait for the same room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Line {
+    /// The server that takes the calls: their own, or the one that stands in for it.
+    pub server: usize,
+    /// The cores of that server, if they are known.
+    pub route: Option<Route>,
+}
+
+/// Takes calls in the task, which knows what server is dead, and where each call goes.
 pub(super) trait CallTaker {
-    /// Returns the server that takes the calls of a server now: itself, or the one that stands in for it.
-    fn server_now(&self, own: usize, key: &[u8]) -> usize;
+    /// Returns the line of a call now.
+    fn line(&self, call: &Call) -> Line;
+    /// Returns whether no core of a line has answered for a while.
+    fn is_silent(&self, line: Line) -> bool;
     /// Submits a call, or ends it. Returns it if there is no room.
     fn submit(&mut self, call: Call) -> Option<Call>;
 }
@@ -82,11 +109,9 @@ pub(super) trait CallTaker {
 pub(super) struct Waiting {
     servers: Arc<Servers>,
     calls: mpsc::UnboundedReceiver<Call>,
-    /// Calls that had no room, for each server, those first that have to end first: a server takes calls of
-    /// others, too, whose callers may have waited for a place.
-    queues: Vec<VecDeque<Call>>,
-    /// Servers that have such calls.
-    held: Vec<usize>,
+    /// Calls that had no room, by their lines, those first that have to end first: a server takes calls of
+    /// others, too, whose callers may have waited for a place. No queue is empty.
+    queues: HashMap<Line, VecDeque<Call>>,
 }
 
 /// Creates both ends, for servers by their names.
@@ -96,11 +121,10 @@ pub(super) fn channel(
     deadline_ns: u64,
 ) -> (CallSender, Waiting) {
     let server = |name| Server { name, places: Arc::new(Semaphore::new(WAITING_MAX)) };
-    let list: Vec<_> = names.map(server).collect();
-    let queues = list.iter().map(|_| VecDeque::new()).collect();
+    let list = names.map(server).collect();
     let servers = Arc::new(Servers { continuum, list, deadline: Duration::from_nanos(deadline_ns) });
     let (sender, calls) = mpsc::unbounded_channel();
-    let waiting = Waiting { servers: Arc::clone(&servers), calls, queues, held: Vec::new() };
+    let waiting = Waiting { servers: Arc::clone(&servers), calls, queues: HashMap::new() };
     (CallSender { servers, calls: sender }, waiting)
 }
 
@@ -135,12 +159,12 @@ impl CallSender {
 impl Waiting {
     /// Returns whether no call waits for room.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.queues.is_empty()
     }
 
     /// Returns the time until the first call that waits for room has waited enough.
     pub fn due_in(&self) -> Option<Duration> {
-        let first = self.held.iter().filter_map(|server| self.queues[*server].front());
+        let first = self.queues.values().filter_map(|queue| queue.front());
         let until = first.map(|call| call.until).min()?;
         Some(until.saturating_duration_since(Instant::now()))
     }
@@ -150,34 +174,41 @@ impl Waiting {
         self.calls.recv().await
     }
 
-    /// Passes a call on, behind those to the same server that have begun before.
+    /// Passes a call on, behind those of the same line that have begun before.
     pub fn pass(&mut self, call: Call, taker: &mut impl CallTaker) {
-        let server = taker.server_now(call.server, &call.operation.key);
-        let queue = &mut self.queues[server];
-        if !queue.is_empty() {
-            let place = queue.partition_point(|other| other.until <= call.until);
-            queue.insert(place, call);
-        } else if let Some(call) = taker.submit(call) {
-            queue.push_back(call);
-            self.held.push(server);
+        let is_behind = !self.queues.is_empty() && self.queues.contains_key(&taker.line(&call));
+        let Some(call) = (if is_behind { Some(call) } else { taker.submit(call) }) else {
+            return;
+        };
+        let line = taker.line(&call);
+        if self.servers.is_crowded(&call) && taker.is_silent(line) {
+            call.fail_unsent(&self.servers.list[line.server].name);
+            return;
         }
+        let queue = self.queues.entry(line).or_default();
+        let place = queue.partition_point(|other| other.until <= call.until);
+        queue.insert(place, call);
     }
 
-    /// Passes all calls on that have come, those first that have waited for room. Calls whose server has no
+    /// Passes all calls on that have come, those first that have waited for room. Calls whose line has no
     /// room wait further, until their deadline.
     pub fn pass_all(&mut self, taker: &mut impl CallTaker) {
         let now = Instant::now();
-        // Calls that another server stands in for, or no longer.
+        // Calls that go another way since they began to wait.
         let mut elsewhere = Vec::new();
-        let (queues, servers) = (&mut self.queues, &self.servers);
-        self.held.retain(|server| {
-            let queue = &mut queues[*server];
+        let servers = &self.servers;
+        self.queues.retain(|line, queue| {
+            let name = &servers.list[line.server].name;
             while let Some(call) = queue.pop_front() {
                 if call.until <= now {
-                    call.fail(Error::TimedOut { server: servers.list[*server].name.clone() });
-                } else if taker.server_now(call.server, &call.operation.key) != *server {
+                    call.fail_unsent(name);
+                } else if taker.line(&call) != *line {
                     elsewhere.push(call);
                 } else if let Some(call) = taker.submit(call) {
+                    if servers.is_crowded(&call) && taker.is_silent(*line) {
+                        call.fail_unsent(name);
+                        continue;
+                    }
                     queue.push_front(call);
                     return true;
                 }
@@ -197,18 +228,24 @@ mod tests {
     use crate::operation::Operation;
 
     /// Two servers that stand in for the first one, by the first byte of the key; some have no room.
+    #[derive(Default)]
     struct StandIns {
         is_full: [bool; 3],
+        is_silent: [bool; 3],
         taken: Vec<Vec<u8>>,
     }
 
     impl CallTaker for StandIns {
-        fn server_now(&self, _: usize, key: &[u8]) -> usize {
-            usize::from(key[0])
+        fn line(&self, call: &Call) -> Line {
+            Line { server: usize::from(call.operation.key[0]), route: None }
+        }
+
+        fn is_silent(&self, line: Line) -> bool {
+            self.is_silent[line.server]
         }
 
         fn submit(&mut self, call: Call) -> Option<Call> {
-            if self.is_full[self.server_now(call.server, &call.operation.key)] {
+            if self.is_full[self.line(&call).server] {
                 return Some(call);
             }
             self.taken.push(call.operation.key);
@@ -216,26 +253,32 @@ mod tests {
         }
     }
 
+    /// Returns a client of three servers, and a key of the first one for each that stands in for it.
+    fn three_servers() -> ([[u8; 3]; 3], CallSender, Waiting) {
+        let names = ["a", "b", "c"];
+        let continuum = Continuum::new(names.iter().map(|name| (*name, 1)));
+        let own = |first: u8| (0_u8..).find(|third| continuum.find(&[first, 0, *third]) == 0).unwrap();
+        let keys = [0, 1, 2].map(|first| [first, 0, own(first)]);
+        let names = names.iter().map(|name| (*name).to_owned());
+        let (sender, waiting) = channel(names, continuum.clone(), 60_000_000_000);
+        (keys, sender, waiting)
+    }
+
     /// Calls wait behind those to the server that stands in for theirs, and not behind calls that another one
     /// takes.
     #[tokio::test]
     async fn calls_wait_at_the_server_that_stands_in() {
-        let names = ["a", "b", "c"];
-        let continuum = Continuum::new(names.iter().map(|name| (*name, 1)));
-        let own = |second: u8| (0_u8..).find(|third| continuum.find(&[second, 0, *third]) == 0).unwrap();
-        let keys = [1, 2, 1].map(|second| [second, 0, own(second)]);
-        let names = names.iter().map(|name| (*name).to_owned());
-        let (sender, mut waiting) = channel(names, continuum.clone(), 60_000_000_000);
-        for key in &keys {
+        let (keys, sender, mut waiting) = three_servers();
+        for line in [1, 2, 1] {
             let (done, _) = oneshot::channel();
-            sender.send(Owned::of(&Operation::get(key)), done).await.unwrap();
+            sender.send(Owned::of(&Operation::get(&keys[line])), done).await.unwrap();
         }
-        let mut taker = StandIns { is_full: [false, true, false], taken: Vec::new() };
+        let mut taker = StandIns { is_full: [false, true, false], ..StandIns::default() };
         waiting.pass_all(&mut taker);
-        assert_eq!(taker.taken, [keys[1]]);
+        assert_eq!(taker.taken, [keys[2]]);
         taker.is_full[1] = false;
         waiting.pass_all(&mut taker);
-        assert_eq!(taker.taken, [keys[1], keys[0], keys[2]]);
+        assert_eq!(taker.taken, [keys[2], keys[1], keys[1]]);
         assert!(waiting.is_empty());
     }
 
@@ -244,7 +287,7 @@ mod tests {
     async fn calls_end_by_their_own_deadlines() {
         let continuum = Continuum::new([("a", 1)].into_iter());
         let (sender, mut waiting) = channel(std::iter::once("a".to_owned()), continuum, 60_000_000_000);
-        let mut taker = StandIns { is_full: [true; 3], taken: Vec::new() };
+        let mut taker = StandIns { is_full: [true; 3], ..StandIns::default() };
         let now = Instant::now();
         let mut ends = Vec::new();
         for until_s in [3600, 7200, 0] {
@@ -260,5 +303,31 @@ mod tests {
         let has_ended: Vec<_> = ends.iter_mut().map(|ended| ended.try_recv().is_ok()).collect();
         assert_eq!(has_ended, [false, false, true]);
         assert!(waiting.due_in() > Some(Duration::from_secs(60)) && taker.taken.is_empty());
+    }
+
+    /// Calls of a silent line leave half of the places to the other lines of its server, and end without
+    /// having been sent.
+    #[tokio::test]
+    async fn calls_of_a_silent_line_leave_places() {
+        let (keys, sender, mut waiting) = three_servers();
+        let mut taker = StandIns { is_full: [true; 3], ..StandIns::default() };
+        let mut ends = Vec::new();
+        for number in 0..WAITING_MAX {
+            let (done, ended) = oneshot::channel();
+            let line = 1 + number % 2;
+            sender.send(Owned::of(&Operation::set(&keys[line], b"")), done).await.unwrap();
+            ends.push((line, ended));
+        }
+        waiting.pass_all(&mut taker);
+        assert!(ends.iter_mut().all(|(_, ended)| ended.try_recv().is_err()));
+        taker.is_silent[1] = true;
+        waiting.pass_all(&mut taker);
+        let unsent =
+            ends.iter_mut().filter_map(|(line, ended)| ended.try_recv().ok().map(|done| (*line, done)));
+        let unsent: Vec<_> = unsent.collect();
+        assert_eq!(unsent.len(), WAITING_MAX / 2);
+        for (line, done) in &unsent {
+            assert!(matches!(done, Done::Answer(Err(Error::Unreachable { .. }))) && *line == 1);
+        }
     }
 }

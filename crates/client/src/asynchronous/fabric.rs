@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::Done;
-use super::calls::{Call, CallTaker, Waiting};
+use super::calls::{Call, CallTaker, Line, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::fabric::FabricLink;
@@ -91,8 +91,12 @@ impl Flights {
 }
 
 impl CallTaker for Flights {
-    fn server_now(&self, own: usize, key: &[u8]) -> usize {
-        self.link.server_for(own, key)
+    fn line(&self, call: &Call) -> Line {
+        Line { server: self.link.server_for(call.server, &call.operation.key), route: None }
+    }
+
+    fn is_silent(&self, _: Line) -> bool {
+        false
     }
 
     fn submit(&mut self, mut call: Call) -> Option<Call> {

@@ -149,11 +149,11 @@ impl AsyncClient {
                 let streams = streams.ok_or(Error::Refused)?;
                 let began = Instant::now();
                 let (name, deadline) = calls.name_and_deadline(server);
-                let rest = operation.rest;
+                let (end, rest) = (began + deadline, operation.rest);
                 let begin = move |mut stream: OwnedMutexGuard<ServerStream>| {
-                    Rest::blocking(move || stream.call(began, address, &operation.borrow()))
+                    Rest::blocking(move || stream.call((began, Some(end)), address, &operation.borrow()))
                 };
-                let called = in_turn(&streams[server], (began + deadline).into(), begin).await;
+                let called = in_turn(&streams[server], end.into(), begin).await;
                 called.map_err(|missing| missing.error(&rest, name))?
             }
         }

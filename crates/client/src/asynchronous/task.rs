@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Done;
-use super::calls::{Call, CallTaker, Waiting};
+use super::calls::{Call, CallTaker, Line, Waiting};
 use crate::client::answer;
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -133,8 +133,15 @@ impl Flights {
 }
 
 impl CallTaker for Flights {
-    fn server_now(&self, own: usize, key: &[u8]) -> usize {
-        self.link.driver().server_for(own, key)
+    fn line(&self, call: &Call) -> Line {
+        let driver = self.link.driver();
+        let server = driver.server_for(call.server, &call.operation.key);
+        Line { server, route: driver.route_at(server, &call.operation.borrow()) }
+    }
+
+    fn is_silent(&self, line: Line) -> bool {
+        let (driver, now_ns) = (self.link.driver(), self.link.now_ns());
+        line.route.is_some_and(|route| driver.is_silent(now_ns, route))
     }
 
     fn submit(&mut self, mut call: Call) -> Option<Call> {

@@ -277,7 +277,7 @@ impl Link {
     ) -> Result<Answer, Error> {
         let server = self.driver().server_now(operation.key);
         let address = self.stream_address(server)?;
-        streams[server].call(began, address, operation)
+        streams[server].call((began, None), address, operation)
     }
 }
 

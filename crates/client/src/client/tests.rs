@@ -121,40 +121,83 @@ fn neighbours() -> [UdpSocket; 2] {
     }
 }
 
+/// Serves two cores, each of a node of its own if wanted, the second of which is deaf until it is told not to
+/// be. Returns the address. The thread ends with the other end of the channel.
+fn serve_deaf_core(
+    access: PartitionAccess,
+    is_deaf: &Arc<AtomicBool>,
+    is_over: std::sync::mpsc::Receiver<()>,
+) -> (String, std::thread::JoinHandle<()>) {
+    let sockets = neighbours();
+    let base = sockets[0].local_addr().unwrap();
+    let deaf = Arc::clone(is_deaf);
+    let served = std::thread::spawn(move || {
+        let mut fake = Fake::new(&base.to_string(), 2, 4, access);
+        fake.nodes = vec![0, u16::from(access == PartitionAccess::Crew)];
+        let mut bytes = [0; 2048];
+        sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+        while is_over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            let mut is_idle = true;
+            for (core, socket) in sockets.iter().enumerate() {
+                let Ok((count, from)) = socket.recv_from(&mut bytes) else { continue };
+                is_idle = false;
+                let to = socket.local_addr().unwrap();
+                let is_lost = core == 1 && deaf.load(Ordering::Acquire);
+                if let Some(reply) = fake.answer(to, &bytes[..count]).filter(|_| !is_lost) {
+                    socket.send_to(&reply, from).unwrap();
+                }
+            }
+            if is_idle {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    });
+    (base.to_string(), served)
+}
+
+/// Calls to a core that answers wait for none to a silent one, and those that were not sent say so.
+#[cfg(feature = "async")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_wait_for_no_silent_core() -> Result<(), Error> {
+    let (ended, is_over) = std::sync::mpsc::channel();
+    let is_deaf = Arc::new(AtomicBool::new(true));
+    let (base, served) = serve_deaf_core(PartitionAccess::Erew, &is_deaf, is_over);
+    let deadline_ns = DEADLINE.as_nanos() as u64;
+    let options = Options { deadline_ns, datagrams: 64, dead_after_deadlines: 100, ..Options::default() };
+    let client = Client::builder().server(&base).options(options).connect_async().await?;
+    let mut calls = tokio::task::JoinSet::new();
+    for key in 0..20_000_u32 {
+        let client = client.clone();
+        calls.spawn(async move { client.set(&key.to_le_bytes(), &[b'v'; 300], 0, 0).await });
+    }
+    let (mut done, mut sent, mut unsent) = (0, 0, 0);
+    for call in calls.join_all().await {
+        match call {
+            Ok(()) => done += 1,
+            Err(Error::TimedOut { .. }) => sent += 1,
+            Err(Error::Unreachable { .. }) => unsent += 1,
+            Err(other) => return Err(other),
+        }
+    }
+    // The fake has four partitions, two on each core.
+    assert!((8_000..12_000).contains(&done), "{done} done, {sent} timed out, {unsent} not sent");
+    assert!(sent > 0 && unsent > sent, "{sent} timed out, {unsent} not sent");
+    drop(ended);
+    served.join().unwrap();
+    Ok(())
+}
+
 /// A batch waited a deadline for each window of a silent core, and stopped for the others meanwhile.
 #[test]
 fn a_batch_waits_for_a_silent_core_once() -> Result<(), Error> {
     // The cores are of one node, and the owner executes all, or of two, and one executes gets.
     for access in [PartitionAccess::Erew, PartitionAccess::Crew] {
-        let sockets = neighbours();
-        let base = sockets[0].local_addr().unwrap();
-        let (ended, is_over) = std::sync::mpsc::channel::<()>();
+        let (ended, is_over) = std::sync::mpsc::channel();
         let is_deaf = Arc::new(AtomicBool::new(true));
-        let deaf = Arc::clone(&is_deaf);
-        let served = std::thread::spawn(move || {
-            let mut fake = Fake::new(&base.to_string(), 2, 4, access);
-            fake.nodes = vec![0, u16::from(access == PartitionAccess::Crew)];
-            let mut bytes = [0; 2048];
-            sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
-            while is_over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-                let mut is_idle = true;
-                for (core, socket) in sockets.iter().enumerate() {
-                    let Ok((count, from)) = socket.recv_from(&mut bytes) else { continue };
-                    is_idle = false;
-                    let to = socket.local_addr().unwrap();
-                    let is_lost = core == 1 && deaf.load(Ordering::Acquire);
-                    if let Some(reply) = fake.answer(to, &bytes[..count]).filter(|_| !is_lost) {
-                        socket.send_to(&reply, from).unwrap();
-                    }
-                }
-                if is_idle {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-            }
-        });
+        let (base, served) = serve_deaf_core(access, &is_deaf, is_over);
         let deadline_ns = DEADLINE.as_nanos() as u64;
         let options = Options { deadline_ns, datagrams: 64, ..Options::default() };
-        let mut client = Client::builder().server(&base.to_string()).options(options).connect()?;
+        let mut client = Client::builder().server(&base).options(options).connect()?;
         let keys: Vec<_> = (0..20_000_u32).map(u32::to_le_bytes).collect();
         let operation = |key| match access {
             PartitionAccess::Crew => Operation::get(key),

@@ -50,7 +50,7 @@ pub(crate) use submit::{Route, request};
 const OWN_TOKEN: u64 = u64::MAX;
 
 /// A server and one of its cores, where datagrams wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     server: u16,
     core: u16,

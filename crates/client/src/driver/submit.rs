@@ -13,7 +13,7 @@ use micanite_wire::native::{Header, KEY_BYTES_MAX, PartitionEntry, Request, requ
 const RESERVE_SHARE: usize = 16;
 
 /// The cores that may execute an operation: one, or all of the node of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Route {
     place: Place,
     is_shared: bool,
@@ -94,10 +94,20 @@ impl Driver {
         self.server_for(self.server_of(key), key)
     }
 
+    /// Returns the server that requests for a key of a server go to now.
+    pub(crate) fn server_for(&self, own: usize, key: &[u8]) -> usize {
+        self.server_or_substitute(own, key).map_or(own, usize::from)
+    }
+
     /// Returns the cores that may execute an operation now; `None` if its server is down, or it does not fit
     /// a datagram.
     pub(crate) fn route_now(&self, operation: &Operation<'_>) -> Option<Route> {
-        let server = self.server_or_substitute(self.server_of(operation.key), operation.key).ok()?;
+        self.route_at(self.server_of(operation.key), operation)
+    }
+
+    /// Returns the cores that may execute an operation of a server, or of the one that stands in for it.
+    pub(crate) fn route_at(&self, server: usize, operation: &Operation<'_>) -> Option<Route> {
+        let server = self.server_or_substitute(server, operation.key).ok()?;
         let state = &self.servers[usize::from(server)];
         let map = state.map.as_ref()?;
         let fits = datagram_bytes(operation) <= state.payload_bytes(&self.options);
@@ -119,11 +129,6 @@ impl Driver {
             (Some(map), true) => map.of_node(route.place.core).all(is_silent),
             _ => is_silent(route.place.core),
         }
-    }
-
-    /// Returns the server that requests for a key of a server go to now.
-    pub(crate) fn server_for(&self, own: usize, key: &[u8]) -> usize {
-        self.server_or_substitute(own, key).map_or(own, usize::from)
     }
 
     /// Returns the server, or the one that stands in for it.

@@ -45,10 +45,11 @@ impl ServerStream {
     /// is repeated once.
     ///
     /// `began` is the time since when it waits for its turn. If the server was silent in another call
-    /// since, it is not asked again: many calls wait for one deadline, and not for one each.
+    /// since, it is not asked again: many calls wait for one deadline, and not for one each. The call ends at
+    /// `end`, by default a deadline after its turn has come.
     pub(crate) fn call(
         &mut self,
-        began: Instant,
+        (began, end): (Instant, Option<Instant>),
         address: SocketAddr,
         operation: &Operation<'_>,
     ) -> Result<Answer, Error> {
@@ -64,7 +65,7 @@ impl ServerStream {
                 error => error.clone(),
             });
         }
-        let end = Instant::now() + self.deadline;
+        let end = end.unwrap_or_else(|| Instant::now() + self.deadline);
         match self.attempt(address, operation, end) {
             Err(first @ (Error::Stream { .. } | Error::Io(_) | Error::OutcomeUnknown))
                 if self.silent.is_none() && operation.may_repeat() && Instant::now() < end =>

@@ -41,7 +41,7 @@ fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
         far
     };
     let served = thread::spawn(refuses);
-    let answer = streams.call(Instant::now(), address, &Operation::set(b"key", &vec![b'v'; 8 << 20]));
+    let answer = streams.call((Instant::now(), None), address, &Operation::set(b"key", &vec![b'v'; 8 << 20]));
     assert!(matches!(answer, Err(Error::TooLarge { .. })), "{answer:?}");
     assert!(streams.stream.is_none());
     drop(served.join().unwrap());
@@ -57,7 +57,7 @@ fn the_outcome_of_a_store_without_a_reply_in_time_is_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let address = listener.local_addr().unwrap();
-    let answer = streams.call(Instant::now(), address, &Operation::set(b"key", b"value"));
+    let answer = streams.call((Instant::now(), None), address, &Operation::set(b"key", b"value"));
     assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
     assert!(streams.stream.is_none());
 }
@@ -68,7 +68,8 @@ fn a_closed_connection_is_replaced_before_a_store() {
     let (address, served) = server(&["STORED\r\n", "STORED\r\n", "STORED\r\n"]);
     let mut streams = streams();
     for _ in 0..3 {
-        let answer = streams.call(Instant::now(), address, &Operation::set(b"key", b"value")).unwrap();
+        let answer =
+            streams.call((Instant::now(), None), address, &Operation::set(b"key", b"value")).unwrap();
         assert_eq!(answer.outcome, Outcome::Ok);
         // The kernel tells of the end in its own time.
         while streams.stream.as_ref().is_some_and(Stream::is_idle) {
@@ -83,11 +84,11 @@ fn a_read_whose_connection_was_lost_is_repeated_once_and_a_store_is_not() {
     let reads = [Operation::get(b"key"), Operation::gets(b"key"), Operation::get_and_touch(b"key", 5)];
     for read in reads {
         let (address, served) = server(&["", "VALUE key 7 1 9\r\nx\r\nEND\r\n"]);
-        let answer = streams().call(Instant::now(), address, &read).unwrap();
+        let answer = streams().call((Instant::now(), None), address, &read).unwrap();
         assert_eq!((answer.value.bytes, answer.value.flags), (b"x".to_vec(), 7));
         served.join().unwrap();
         let (address, served) = server(&["", ""]);
-        let lost = streams().call(Instant::now(), address, &read);
+        let lost = streams().call((Instant::now(), None), address, &read);
         // The item may have been touched.
         match read.opcode {
             Opcode::GetAndTouch => assert!(matches!(lost, Err(Error::OutcomeUnknown)), "{lost:?}"),
@@ -96,7 +97,7 @@ fn a_read_whose_connection_was_lost_is_repeated_once_and_a_store_is_not() {
         served.join().unwrap();
     }
     let (address, served) = server(&[""]);
-    let lost = streams().call(Instant::now(), address, &Operation::set(b"key", b"value"));
+    let lost = streams().call((Instant::now(), None), address, &Operation::set(b"key", b"value"));
     assert!(matches!(lost, Err(Error::OutcomeUnknown)), "{lost:?}");
     served.join().unwrap();
 }
@@ -112,7 +113,7 @@ fn an_unknown_reply_to_a_change_has_an_unknown_outcome() {
             [(Operation::set(b"key", b"value"), 1), (Operation::get_and_touch(b"key", 5), 2)]
         {
             let (address, served) = server(&replies[..count]);
-            let answer = streams().call(Instant::now(), address, &change);
+            let answer = streams().call((Instant::now(), None), address, &change);
             match is_refusal {
                 true => assert!(matches!(answer, Err(Error::Stream { .. })), "{replies:?}: {answer:?}"),
                 false => assert!(matches!(answer, Err(Error::OutcomeUnknown)), "{replies:?}: {answer:?}"),
@@ -130,18 +131,18 @@ fn many_calls_wait_for_one_deadline() {
     let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let began = Instant::now();
     let (get, set) = (Operation::get(b"key"), Operation::set(b"key", b"value"));
-    let first = streams.call(began, address, &get);
+    let first = streams.call((began, None), address, &get);
     assert!(matches!(&first, Err(Error::TimedOut { server }) if server == "name"), "{first:?}");
     for _ in 0..1000 {
-        let got = streams.call(began, address, &get);
+        let got = streams.call((began, None), address, &get);
         assert!(matches!(&got, Err(Error::TimedOut { server }) if server == "name"), "{got:?}");
-        let stored = streams.call(began, address, &set);
+        let stored = streams.call((began, None), address, &set);
         assert!(matches!(&stored, Err(Error::Unreachable { server }) if server == "name"), "{stored:?}");
     }
-    let bad = streams.call(began, address, &Operation::get(b"not text"));
+    let bad = streams.call((began, None), address, &Operation::get(b"not text"));
     assert!(matches!(bad, Err(Error::KeyNotText)), "{bad:?}");
     // A later call is sent.
-    let set = streams.call(Instant::now(), address, &set);
+    let set = streams.call((Instant::now(), None), address, &set);
     assert!(matches!(set, Err(Error::TimedOut { .. })), "{set:?}");
     assert_eq!(listener.incoming().take(2).filter(Result::is_ok).count(), 2);
 }
@@ -155,14 +156,14 @@ fn values_longer_than_the_buffers_of_sockets_wait_for_one_deadline() {
     let mut streams = ServerStream::new("name", Duration::from_millis(50));
     let value = vec![b'v'; 8 << 20];
     let (began, set) = (Instant::now(), Operation::set(b"key", &value));
-    let first = streams.call(began, address, &set);
+    let first = streams.call((began, None), address, &set);
     assert!(matches!(first, Err(Error::Stream { .. })), "{first:?}");
     for _ in 0..100 {
-        let other = streams.call(began, address, &set);
+        let other = streams.call((began, None), address, &set);
         assert!(matches!(other, Err(Error::Unreachable { .. })), "{other:?}");
     }
     // A later call is sent.
-    let later = streams.call(Instant::now(), address, &set);
+    let later = streams.call((Instant::now(), None), address, &set);
     assert!(matches!(later, Err(Error::Stream { .. })), "{later:?}");
     assert_eq!(listener.incoming().take(2).filter(Result::is_ok).count(), 2);
 }
@@ -184,8 +185,8 @@ fn a_slow_server_is_asked_for_the_others() {
     });
     let mut streams = ServerStream::new("name", Duration::from_secs(1));
     let (began, get) = (Instant::now(), Operation::get(b"key"));
-    let slow = streams.call(began, address, &get);
+    let slow = streams.call((began, None), address, &get);
     assert!(matches!(slow, Err(Error::TimedOut { .. })), "{slow:?}");
-    assert_eq!(streams.call(began, address, &get).unwrap().outcome, Outcome::NotFound);
+    assert_eq!(streams.call((began, None), address, &get).unwrap().outcome, Outcome::NotFound);
     drop(served.join().unwrap());
 }
