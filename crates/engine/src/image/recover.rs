@@ -52,9 +52,9 @@ impl Recovery<'_> {
     fn run(&self) -> Checked {
         let p = self.partition;
         let buckets = p.buckets();
-        self.remove_dirty();
         let used = self.repair_chains()?;
         self.free_unused_spares(&used);
+        self.remove_dirty();
         p.set(Field::DataEnd, p.data_end(buckets));
         if !p.is_store() {
             let log = p.log(LogKind::Main);
@@ -78,13 +78,13 @@ impl Recovery<'_> {
         }
     }
 
-    /// Removes items whose newest value was in the cache area only, which ended with the process. Chains may
-    /// be invalid, so it visits all lines.
+    /// Removes items of a cache whose newest value was in the cache area only, which ended with the process.
     fn remove_dirty(&self) {
         let p = self.partition;
-        let main = (0..p.buckets()).map(|number| p.main_bucket(number));
-        let spare = (0..p.layout.spares(p.buckets())).map(|number| p.spare_bucket(number));
-        for bucket in main.chain(spare) {
+        if p.is_store() {
+            return;
+        }
+        for bucket in (0..p.buckets()).flat_map(|number| p.chain(p.main_bucket(number))) {
             for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
                 if entry.tag() == 0 || !entry.is_dirty() {
                     continue;

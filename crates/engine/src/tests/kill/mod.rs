@@ -16,8 +16,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use micanite_memory::sync::Ordering::Relaxed;
+
 use super::support::*;
-use crate::region::watch;
+use crate::index::entry::Entry;
+use crate::region::{Field, watch};
 use crate::*;
 
 use image::{Seen, check_accounts, copy, observe, words};
@@ -39,6 +42,7 @@ struct Killed {
 impl Killed {
     fn new(setup: Setup, keys: Vec<Vec<u8>>) -> Self {
         let cache = setup.cache();
+        fill_free_space(&cache.partitions[0]);
         let client = Client::new(&cache, 0);
         Self { setup, cache, client, keys, stores: 0 }
     }
@@ -84,6 +88,18 @@ impl Killed {
             assert_eq!(seen, expected, "{name}: killed at its store {store}");
         }
         result
+    }
+}
+
+/// Fills the free words with what could be entries: items were there before, whose bytes can be anything.
+/// Every other one leads out of the partition, the others to any of its words.
+fn fill_free_space(partition: &crate::partition::Partition) {
+    let mut random = Random(1);
+    let (first, end) = (partition.layout.data_first(), partition.get(Field::DataEnd) as usize);
+    for word in (first..end).filter(|word| partition.word(*word).load(Relaxed) == 0) {
+        let offset = if word % 2 == 0 { u64::MAX >> 20 } else { random.next() % end as u64 };
+        let tag = (random.next() | 1) << 48;
+        partition.word(word).store(Entry(tag | offset).with_dirty(true).0, Relaxed);
     }
 }
 

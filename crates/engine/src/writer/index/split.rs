@@ -30,7 +30,13 @@ impl Writer<'_> {
         let grown = buckets.grown();
         let source = p.main_bucket(buckets.split_from());
         let target = p.main_bucket(number);
+        let spares = p.layout.spares(number);
+        let new_spare = (p.layout.spares(number + 1) > spares).then_some(spares);
+        // Recovery visits all lines of the present number of buckets. Items were where these are.
         target.clear();
+        if let Some(spare) = new_spare {
+            p.spare_bucket(spare).clear();
+        }
         source.write(|| {
             target.write(|| {
                 // Readers load the version before the number of buckets.
@@ -41,8 +47,8 @@ impl Writer<'_> {
                 }
             });
         });
-        if p.layout.spares(number + 1) > p.layout.spares(number) {
-            p.free_spare(p.layout.spares(number));
+        if let Some(spare) = new_spare {
+            p.free_spare(spare);
         }
         if number.is_multiple_of(MEASURE_INTERVAL) {
             p.measure_items();
