@@ -11,6 +11,7 @@ use micanite_engine::*;
 const NOW_S: u32 = 1000;
 const PARTITIONS: usize = 4;
 const ITEMS: u64 = 1000;
+const CLEAN_WORD: u64 = 56;
 const BOOT_WORD: u64 = 57;
 
 /// A directory that is removed with its test.
@@ -183,6 +184,30 @@ fn a_partly_discarded_cache_is_created_again() {
     (0..PARTITIONS).for_each(|number| change(&directory.file(number), BOOT_WORD, |boot| boot ^ 2));
     let cache = Cache::new(&config).unwrap();
     assert!(matches!(cache.image_state(), ImageState::Discarded { .. }));
+}
+
+/// Proves that a snapshot whose server was killed is no image: items that it lacks would be lost.
+#[test]
+fn an_unfinished_snapshot_is_not_used() {
+    for semantics in [Semantics::Store, Semantics::Cache] {
+        let (directory, copy) = (Directory::new("copied"), Directory::new("unfinished"));
+        let cache = Cache::new(&directory.config(semantics)).unwrap();
+        cache.snapshot(&copy.0, NOW_S).unwrap();
+        // As it is before the mark of its end.
+        (0..PARTITIONS).for_each(|number| change(&copy.file(number), CLEAN_WORD, |_| 0));
+        match Cache::new(&copy.config(semantics)) {
+            Ok(cache) => {
+                let ImageState::Discarded { reason } = cache.image_state() else {
+                    panic!("{:?}", cache.image_state());
+                };
+                assert!(semantics == Semantics::Cache && reason.contains("not finished"), "{reason}");
+            }
+            Err(error) => {
+                assert!(semantics == Semantics::Store && error.kind() == CreateErrorKind::Mismatch);
+                assert!(error.to_string().contains("a copy that was not finished"), "{error}");
+            }
+        }
+    }
 }
 
 /// Proves that a snapshot into the served image names the process that has it open.

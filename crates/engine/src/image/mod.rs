@@ -6,6 +6,7 @@
 //! written word. Otherwise it is discarded (a cache) or refused (a store). Every image is checked
 //! before any write to it ([`check`]).
 
+mod boot;
 mod check;
 mod check_index;
 mod header;
@@ -19,11 +20,8 @@ mod source;
 mod starts;
 mod trial;
 
-use std::fs;
-
 use micanite_memory::PAGE_BYTES;
 use micanite_memory::hold::Hold;
-use micanite_wire::hash::KeyHash;
 
 use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
@@ -34,6 +32,7 @@ use crate::log::LogKind;
 use crate::partition::{Partition, Semantics};
 use crate::region::{Field, LogField};
 
+use boot::{NO_BOOT, UNFINISHED_COPY, Use, boot};
 use check::Checked;
 use header::Unusable;
 pub use resize::Resizing;
@@ -106,7 +105,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
             let removed = source.remove_incomplete(discarded);
             let removed = removed.map_err(|error| failed("in", &error))?;
             removed.map_err(|what| damaged(source, &what))?;
-            return create(config, Layout::of(config)?, source, (ImageState::Created, lock));
+            return create(config, Layout::of(config)?, source, (ImageState::Created, lock), Use::Served);
         }
     };
     let unusable = |unusable| match unusable {
@@ -131,7 +130,10 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
     let boot = boot();
     let is_of_boot = |partition: &Partition| Some(partition.get(Field::Boot)) == boot;
     if !clean && !partitions.iter().all(is_of_boot) {
-        let reason = "the machine was started anew while it was in use".to_owned();
+        let is_copy = partitions.iter().all(|partition| partition.get(Field::Boot) == NO_BOOT);
+        let reason =
+            if is_copy { UNFINISHED_COPY } else { "the machine was started anew while it was in use" };
+        let reason = reason.to_owned();
         if config.semantics == Semantics::Store {
             let reason =
                 format!("{reason}; to begin with an empty store, remove it: this discards all items");
@@ -139,7 +141,13 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         }
         drop(partitions);
         source.mark_discarded().map_err(|error| failed("in", &error))?;
-        return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
+        return create(
+            config,
+            Layout::of(config)?,
+            source,
+            (ImageState::Discarded { reason }, lock),
+            Use::Served,
+        );
     }
     let check = |check: &dyn Fn(&Partition) -> Checked| {
         check_all(&partitions, check).map_err(|what| damaged(source, &what))
@@ -242,7 +250,7 @@ fn take_over(partitions: &[Partition]) -> Result<(), NotTakenOver> {
 /// Records that a process has the image open, on the disk as well: later writes are torn if the
 /// power fails.
 fn mark_open(partitions: &[Partition]) -> std::io::Result<()> {
-    partitions.iter().for_each(Partition::set_boot);
+    partitions.iter().for_each(|partition| partition.set(Field::Boot, Use::Served.boot()));
     marks::clear(partitions)
 }
 
@@ -252,7 +260,7 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
     marks::set(partitions)
 }
 
-/// Makes an empty image of this layout where there is none, and holds it.
+/// Makes an empty image of this layout where there is none, and holds it. It is of use once it is closed.
 pub(crate) fn create_new(
     config: &Config,
     layout: Layout,
@@ -261,7 +269,7 @@ pub(crate) fn create_new(
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_incomplete(false)) {
-        Some(Ok(Ok(()))) => create(config, layout, source, (ImageState::Created, lock)),
+        Some(Ok(Ok(()))) => create(config, layout, source, (ImageState::Created, lock), Use::Copy),
         _ => Err(CreateError::of(CreateErrorKind::Exists, format!("there is an image in {source} already"))),
     }
 }
@@ -272,6 +280,7 @@ fn create(
     layout: Layout,
     source: &Source<'_>,
     (state, lock): (ImageState, Option<Hold>),
+    r#use: Use,
 ) -> Result<Opened, CreateError> {
     let secret = Secret::random().map_err(CreateError::no_random_numbers)?;
     source.check_count(&layout)?;
@@ -293,7 +302,7 @@ fn create(
             partition.clear();
         }
         partition.set(Field::Eviction, config.eviction.number());
-        partition.set_boot();
+        partition.set(Field::Boot, r#use.boot());
         // The magic, which is written last, makes it complete.
         partition.format();
         partition.probe_huge();
@@ -301,7 +310,7 @@ fn create(
         partitions.push(partition);
     }
     partitions.reverse();
-    let synced = mark_open(&partitions).and_then(|()| source.sync_names());
+    let synced = marks::clear(&partitions).and_then(|()| source.sync_names());
     synced.map_err(|error| CreateError::new(format!("cannot write the image in {source}: {error}")))?;
     Ok(Opened { partitions, layout, limit_bytes: config.memory_bytes, seed: config.seed, state, lock })
 }
@@ -347,18 +356,7 @@ pub(crate) fn partitions_in_maps(
     Ok(partitions)
 }
 
-/// Returns a number for this boot of the machine, never zero, if the kernel has one.
-fn boot() -> Option<u64> {
-    let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(KeyHash::of(&id, 0).0 | 1)
-}
-
 impl Partition {
-    fn set_boot(&self) {
-        // Zero is no boot: an unclean image with it is not used.
-        self.set(Field::Boot, boot().unwrap_or(0));
-    }
-
     /// Records the tails: items that are busy before them were left by a previous process, and stay
     /// busy.
     fn note_tails(&self) {

@@ -96,7 +96,7 @@ impl Cache {
             return Err(io::Error::other(text));
         }
         copies[0].set(Field::FlushDue, self.flush_due_s().into());
-        image::close(&copies)?;
+        image::close(&copies).inspect_err(|_| source.remove(copies.len()))?;
         Ok(snapshot)
     }
 }

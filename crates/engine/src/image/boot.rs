@@ -1,0 +1,34 @@
+//! The boot of the machine in which an image was written: one that was not closed is of use in the same boot.
+
+use std::fs;
+
+use micanite_wire::hash::KeyHash;
+
+/// Returns a number for this boot of the machine, never zero, if the kernel has one.
+pub(super) fn boot() -> Option<u64> {
+    let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(KeyHash::of(&id, 0).0 | 1)
+}
+
+/// The boot of an image that is of no use before it is closed.
+pub(super) const NO_BOOT: u64 = 0;
+pub(super) const UNFINISHED_COPY: &str = "it is a copy that was not finished";
+
+/// Purpose of a new image.
+#[derive(Clone, Copy)]
+pub(super) enum Use {
+    /// A server's. After a kill in the same boot, it holds everything.
+    Served,
+    /// A copy, which is nothing until it is complete.
+    Copy,
+}
+
+impl Use {
+    /// Returns the boot that a new image has.
+    pub fn boot(self) -> u64 {
+        match self {
+            Self::Served => boot().unwrap_or(NO_BOOT),
+            Self::Copy => NO_BOOT,
+        }
+    }
+}
