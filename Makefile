@@ -217,10 +217,10 @@ bench-engine: ## the engine: beside the memory's limit and other tables, modes, 
 package: deb tarball ## the Debian package, and a static program for any Linux, with manual pages, completions and checksums, in target/package
 	@cd $(TARGET_DIR)/package && sha256sum *.deb *.tar.gz >SHA256SUMS
 
-reference: ## write docs/reference/options.md anew, from the declarations of the options
-	@cargo run --quiet --package micanite $(FEATURES) --example generate -- $(TARGET_DIR)/package/generated
+reference: ## write docs/reference anew, from the declarations of options and statistics
+	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@mkdir -p docs/reference
-	@cp $(TARGET_DIR)/package/generated/options.md docs/reference/options.md
+	@cp $(TARGET_DIR)/package/generated/{options,statistics}.md docs/reference/
 
 docs: ## make a site of docs/ with a search (mdBook), in target/book, and check its links
 	@docs/site/build.sh $(TARGET_DIR)/book

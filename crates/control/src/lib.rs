@@ -11,12 +11,14 @@
 //! | `answer.rs` | answers, as text and as the lines that are sent |
 //! | [`paths`] | the path of the socket |
 //! | [`cores`], [`nodes`] | the CPUs of a server's workers, and the NUMA nodes of CPUs |
+//! | [`metrics`] | names of metrics that a server shows and `top` reads |
 //! | [`size`] | sizes, as people write and read them |
 //! | [`stderr`] | lines of commands on standard error |
 
 pub mod answer;
 mod balance;
 pub mod cores;
+pub mod metrics;
 pub mod nodes;
 mod numa;
 pub mod paths;

@@ -1,4 +1,4 @@
-//! Writes the manual pages, the completions of shells and the page of options into a directory, from the
+//! Writes the manual pages, the completions of shells and the pages of the reference into a directory, from the
 //! command line as it is declared. Packages are built with it:
 //! `cargo run --package micanite --example generate -- DIR`.
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use micanite_command::{CommandLine, SOURCES, completed, reference};
+use micanite_command::{CommandLine, SOURCES, completed, reference, statistics};
 use micanite_server::configuration::tabled_names;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -47,7 +47,8 @@ fn generate(directory: &Path) -> io::Result<()> {
     let mut command = CommandLine::command().disable_help_subcommand(true).mut_subcommand("serve", list_all);
     command.build();
     page(directory, "micanite", &command)?;
-    std::fs::write(directory.join("options.md"), reference())
+    std::fs::write(directory.join("options.md"), reference())?;
+    std::fs::write(directory.join("statistics.md"), statistics())
 }
 
 /// Lists the options that `--help` shows in tables, which a page would fill as prose.

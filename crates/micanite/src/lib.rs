@@ -15,7 +15,7 @@ mod suggestion;
 mod trace;
 
 pub use completions::completed;
-pub use reference::{REFERENCE_COMMAND, reference};
+pub use reference::{REFERENCE_COMMAND, reference, statistics};
 pub use suggestion::{hidden_names, suggest};
 pub use trace::{TraceCommand, TraceOptions, trace};
 

@@ -53,4 +53,5 @@ pub mod worker;
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
 pub use serve::{EXIT_DAMAGED, EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, SIGNALS, memory_limit_bytes, serve};
+pub use telemetry::admin::statistics_reference;
 pub use telemetry::log::report_panic;

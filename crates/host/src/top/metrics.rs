@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use micanite_control::metrics;
+
 use super::sample::{Sample, add};
 use super::text::harmless;
 
@@ -44,30 +46,31 @@ fn parse(line: &str) -> Option<(&str, Labels<'_>, f64)> {
 
 fn take(sample: &mut Sample, name: &str, labels: &Labels<'_>, value: f64) {
     let worker = labels.get("worker").and_then(|number| number.parse().ok());
+    let is_bucket = name.strip_suffix("_bucket") == Some(metrics::REQUEST_DURATION);
     match (name, worker) {
-        ("micanite_build_info", _) => {
+        _ if is_bucket => time(sample, labels, value),
+        (metrics::BUILD_INFO, _) => {
             sample.version = labels.get("version").map(|version| format!("micanite {}", harmless(version)));
         }
-        ("micanite_uptime_seconds", _) => sample.uptime_s = Some(value),
-        ("micanite_connections", _) => sample.connections = Some(value),
-        ("micanite_connections_max", _) => sample.connections_max = Some(value),
-        ("micanite_connections_accepted_total", _) => sample.accepted = Some(value),
-        ("micanite_items", _) => sample.items = Some(value),
-        ("micanite_evictions_total", _) => add(&mut sample.evictions, value),
-        ("micanite_items_expired_total", _) => sample.expired = Some(value),
-        ("micanite_stores_refused_total", _) => add(&mut sample.refused, value),
-        ("micanite_received_bytes_total", _) => add(&mut sample.received_bytes, value),
-        ("micanite_sent_bytes_total", _) => add(&mut sample.sent_bytes, value),
-        ("process_cpu_seconds_total", _) => sample.cpu_s = Some(value),
-        ("micanite_memory_limit_bytes", _) => sample.memory_bytes_max = Some(value),
-        ("micanite_memory_bytes", _) => {
+        (metrics::UPTIME, _) => sample.uptime_s = Some(value),
+        (metrics::CONNECTIONS, _) => sample.connections = Some(value),
+        (metrics::CONNECTIONS_MAX, _) => sample.connections_max = Some(value),
+        (metrics::CONNECTIONS_ACCEPTED, _) => sample.accepted = Some(value),
+        (metrics::ITEMS, _) => sample.items = Some(value),
+        (metrics::EVICTIONS, _) => add(&mut sample.evictions, value),
+        (metrics::ITEMS_EXPIRED, _) => sample.expired = Some(value),
+        (metrics::STORES_REFUSED, _) => add(&mut sample.refused, value),
+        (metrics::RECEIVED_BYTES, _) => add(&mut sample.received_bytes, value),
+        (metrics::SENT_BYTES, _) => add(&mut sample.sent_bytes, value),
+        (metrics::PROCESS_CPU, _) => sample.cpu_s = Some(value),
+        (metrics::MEMORY_LIMIT, _) => sample.memory_bytes_max = Some(value),
+        (metrics::MEMORY, _) => {
             sample.memory.extend(labels.get("use").map(|word| (harmless(word).replace('_', " "), value)));
         }
-        ("micanite_worker_cpu_seconds_total", Some(worker)) => of(sample, worker).cpu_s = value,
-        ("micanite_worker_connections", Some(worker)) => of(sample, worker).connections = value,
-        ("micanite_worker_partitions", Some(worker)) => of(sample, worker).partitions = value,
-        ("micanite_commands_total", _) => command(sample, labels, worker, value),
-        ("micanite_request_duration_seconds_bucket", _) => time(sample, labels, value),
+        (metrics::WORKER_CPU, Some(worker)) => of(sample, worker).cpu_s = value,
+        (metrics::WORKER_CONNECTIONS, Some(worker)) => of(sample, worker).connections = value,
+        (metrics::WORKER_PARTITIONS, Some(worker)) => of(sample, worker).partitions = value,
+        (metrics::COMMANDS, _) => command(sample, labels, worker, value),
         _ => {}
     }
 }

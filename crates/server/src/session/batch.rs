@@ -6,7 +6,7 @@ use micanite_engine::{BATCH_REQUESTS_MAX, ItemMeta, Operation, Outcome, ReplySin
 
 use super::{Context, Kind, Session, Status, count};
 use crate::output::Output;
-use crate::telemetry::stats::Counters;
+use crate::telemetry::table::Counters;
 
 /// A protocol: parses commands, writes replies.
 pub(super) trait Codec<'i>: Sized + Sync {

@@ -4,7 +4,7 @@ use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 
 use crate::limits::{ADMINISTRATION_BYTES_MIN, ADMINISTRATION_REQUESTS, ADMINISTRATIONS_MAX};
 use crate::shared::{Server, Shared};
-use crate::telemetry::stats::Counters;
+use crate::telemetry::table::Counters;
 use crate::telemetry::watch;
 
 /// References that a session needs, for one turn.

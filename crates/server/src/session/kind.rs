@@ -2,7 +2,7 @@
 
 use micanite_engine::Outcome;
 
-use crate::telemetry::stats::{Counter, Counters};
+use crate::telemetry::table::{Counter, Counters};
 
 /// Kinds of requests that the statistics tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

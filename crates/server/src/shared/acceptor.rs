@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 
 /// Counters of the acceptor.
 #[derive(Debug, Default)]

@@ -25,7 +25,8 @@ use crate::telemetry::hot::HotKeys;
 use crate::telemetry::latency::Latency;
 use crate::telemetry::loads::Loads;
 use crate::telemetry::record::Recorder;
-use crate::telemetry::stats::{ConnectionTable, Counters, Prefixes};
+use crate::telemetry::stats::{ConnectionTable, Prefixes};
+use crate::telemetry::table::Counters;
 use crate::telemetry::watch::Watch;
 use crate::udp::UdpShared;
 

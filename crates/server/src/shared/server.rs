@@ -19,7 +19,7 @@ use crate::security::auth::Auth;
 use crate::security::reload::Reloader;
 use crate::security::tls::TlsShared;
 use crate::telemetry::log;
-use crate::telemetry::stats::Totals;
+use crate::telemetry::table::Totals;
 
 /// A server: the state of its workers, and what control needs beside it. Workers touch the latter
 /// when connections come and go, and for commands of administration.

@@ -19,7 +19,7 @@ use std::time::Instant;
 use micanite_engine::{Access, Cache, Operation, Request};
 
 use crate::shared::clock::{cpu_time_ns, monotonic_ns};
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 
 /// A request takes at most so long, and so long for each byte of a value, if nothing interrupts its
 /// thread.

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use crate::telemetry::stats::{Counter, Counters};
+use crate::telemetry::table::{Counter, Counters};
 
 /// One of so many rounds is timed, beside the first of each tick of the coarse clock.
 const ROUNDS: u64 = 16;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use micanite_engine::{Access, Cache, Request};
 
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 
 /// Requests that workers have other workers execute.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`stats`] | counters, `stats` in all groups |
+//! | [`table`] | the table of statistics: counters, levels and their names |
+//! | [`stats`] | `stats` in all groups |
 //! | `admin` | metrics, health and a page over HTTP |
 //! | [`latency`] | how long requests take, as histograms |
 //! | [`loads`], [`costs`] | requests by worker and partition, and what they take |
@@ -22,4 +23,5 @@ mod outcome;
 pub mod peer;
 pub mod record;
 pub mod stats;
+pub mod table;
 pub(crate) mod watch;

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
 use crate::telemetry::log::limited;
 use crate::telemetry::peer::Peer;
-use crate::telemetry::stats::Counters;
+use crate::telemetry::table::Counters;
 
 /// Returns a transport over a stream, with TLS if it is configured.
 pub(super) fn transport<S: ByteStream>(

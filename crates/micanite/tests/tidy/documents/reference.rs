@@ -1,13 +1,17 @@
-//! `docs/reference/options.md` is what the declarations of options make.
+//! The pages of `docs/reference` are what the declarations of options and of statistics make.
 
 use crate::tree::Tree;
 
-const PAGE: &str = "docs/reference/options.md";
-
 #[test]
-fn the_page_of_options_is_what_the_declarations_make() {
-    let committed = Tree::repository().text(PAGE).unwrap_or_default();
-    let made = micanite_command::reference();
-    let differs = committed.lines().zip(made.lines()).find(|(old, new)| old != new);
-    assert!(committed == made, "{PAGE} is stale ({differs:?}): run {}", micanite_command::REFERENCE_COMMAND);
+fn the_pages_of_the_reference_are_what_the_declarations_make() {
+    let pages = [
+        ("docs/reference/options.md", micanite_command::reference()),
+        ("docs/reference/statistics.md", micanite_command::statistics()),
+    ];
+    for (page, made) in pages {
+        let committed = Tree::repository().text(page).unwrap_or_default();
+        let differs = committed.lines().zip(made.lines()).find(|(old, new)| old != new);
+        let command = micanite_command::REFERENCE_COMMAND;
+        assert!(committed == made, "{page} is stale ({differs:?}): run {command}");
+    }
 }

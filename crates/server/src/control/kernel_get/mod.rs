@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use micanite_kernel::{Counters, KernelGet};
 
 use crate::telemetry::log::warn;
-use crate::telemetry::stats::Totals;
+use crate::telemetry::table::Totals;
 use crate::telemetry::watch::Kinds;
 pub(crate) use thread::KernelGetThread;
 

@@ -18,7 +18,7 @@ use micanite_local::header::{About, Header};
 use micanite_local::notes::{NOTES_BYTES, Taken};
 
 use crate::configuration::Settings;
-use crate::telemetry::stats::Totals;
+use crate::telemetry::table::Totals;
 pub(crate) use service::LocalThread;
 
 /// State of the readers that workers and reports touch.

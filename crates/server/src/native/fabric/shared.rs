@@ -9,7 +9,7 @@ use super::buffers::BufferLimit;
 use super::counters::FabricCounters;
 use crate::configuration::FabricSettings;
 use crate::native::{NativeCounters, NativeShared};
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 
 /// The prefix of the addresses that stand for clients: no network has them (RFC 6666).
 const CLIENT_PREFIX: u64 = 0x0100 << 48;

@@ -8,7 +8,7 @@ use crate::native::NativeShared;
 use crate::native::counters::NativeCounters;
 use crate::native::ids::ClientKey;
 use crate::session::{Kind, count};
-use crate::telemetry::stats::Counters;
+use crate::telemetry::table::Counters;
 
 /// A datagram that is answered.
 #[derive(Clone, Copy, Debug)]

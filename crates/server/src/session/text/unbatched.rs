@@ -237,8 +237,8 @@ pub(in crate::session) fn report(arguments: &[u8], output: &mut Output<'_>, cont
         Some(b"numa") => stats::numa(context.server, output),
         Some(b"fabric") => stats::fabric(context.server, output),
         Some(b"udp") => stats::udp(context.server, output),
-        Some(b"items") => stats::items(context.server, output),
-        Some(b"slabs") => stats::slabs(context.server, output),
+        Some(b"items") => stats::items(context.server, context.now_s, output),
+        Some(b"slabs") => stats::slabs(context.server, context.now_s, output),
         // Empty over UDP, where no reply is made in steps. There is no external storage, and no proxy.
         Some(b"sizes" | b"conns" | b"extstore" | b"proxy" | b"proxyfuncs") => {}
         Some(b"reset") => {

@@ -5,26 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-/// Type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    /// It only grows.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-    /// Counts by upper bound.
-    Histogram,
-}
-
-impl Type {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
+use crate::telemetry::table::{Family, Kind};
 
 /// Labels of a sample.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
@@ -38,11 +19,16 @@ pub(super) struct Exposition {
 
 impl Exposition {
     /// Begins a family. What follows belongs to it.
-    pub fn family(&mut self, name: &'static str, r#type: Type, help: &str) {
+    pub fn family(&mut self, family: &Family) {
+        self.begin(family.name, family.kind, family.help);
+    }
+
+    /// Begins a family of this name.
+    pub fn begin(&mut self, name: &'static str, kind: Kind, help: &str) {
         self.family = name;
-        let r#type = r#type.name();
+        let kind = kind.name();
         // Writing to a String cannot fail, here and below.
-        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {}\n", r#type);
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
     /// A sample of the family.
@@ -51,8 +37,8 @@ impl Exposition {
     }
 
     /// A family of one sample without labels.
-    pub fn one(&mut self, name: &'static str, r#type: Type, help: &str, value: impl Display) {
-        self.family(name, r#type, help);
+    pub fn one(&mut self, family: &Family, value: impl Display) {
+        self.family(family);
         self.sample(&[], value);
     }
 
@@ -111,10 +97,11 @@ mod tests {
     #[test]
     fn text_is_as_prometheus_reads_it() {
         let mut exposition = Exposition::default();
-        exposition.one("a_total", Type::Counter, "Help.", 3);
-        exposition.family("b", Type::Gauge, "More help.");
+        let family = |name, kind, help| Family { name, kind, labels: &[], help };
+        exposition.one(&family("a_total", Kind::Counter, "Help."), 3);
+        exposition.family(&family("b", Kind::Gauge, "More help."));
         exposition.sample(&[("x", &1), ("y", &"a\"\\\n")], 0.5);
-        exposition.family("c_seconds", Type::Histogram, "Times.");
+        exposition.family(&family("c_seconds", Kind::Histogram, "Times."));
         let bounds = [(0.25, 2), (0.5, 1)].into_iter();
         exposition.histogram(&[("x", &1)], bounds, 4, 7.5);
         let expected = r#"# HELP a_total Help.

@@ -46,6 +46,7 @@ pub(crate) use feed::{bytes as feed_bytes, resident_bytes};
 pub(crate) use hosts::Hosts;
 use http::AdminThread;
 pub(crate) use http::Left;
+pub use metrics::reference as statistics_reference;
 use state::State;
 
 /// All metrics of a server that runs, whether they are served over HTTP or not.

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use micanite_engine::Request;
 
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 use sketch::Sketch;
 pub use sketch::{HALF_LIFE_S, KEYS_MAX};
 

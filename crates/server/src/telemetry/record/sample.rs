@@ -9,7 +9,7 @@ use micanite_workload::recording::{Operation, Record, Seen};
 use super::ring::{Ring, Tag};
 use super::{Recorder, request};
 use crate::shared::Shared;
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 pub(crate) use request::ItemFacts;
 
 /// 2^64 divided by the golden ratio. Every bit of the hash moves the upper bits of the product, while the

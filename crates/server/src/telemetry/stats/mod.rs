@@ -1,8 +1,6 @@
-//! Statistics: counters that each worker writes for itself, and the reports over them.
+//! `stats` in all groups.
 
-mod classes;
 mod connections;
-mod counters;
 mod fabric;
 mod kernel;
 mod local;
@@ -15,17 +13,15 @@ mod settings;
 mod sizes;
 mod udp;
 
-pub use classes::{items, slabs};
 pub(crate) use connections::connections;
 pub use connections::{ConnectionState, ConnectionTable, ConnectionsProgress};
-pub use counters::{Counter, Counters, Totals};
 pub use fabric::{chunks, fabric};
 pub use kernel::kernel;
 pub use local::local;
 pub use native::{filter, native};
 pub use partitions::{numa, partitions};
 pub use prefixes::{PrefixCounts, Prefixes};
-pub use report::general;
+pub use report::{general, items, slabs};
 pub use settings::settings;
 pub use sizes::Sizes;
 pub use udp::udp;

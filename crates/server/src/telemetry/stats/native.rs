@@ -6,7 +6,7 @@ use super::Lines;
 use crate::limits::STATS_WORKERS_MAX;
 use crate::output::Output;
 use crate::shared::Shared;
-use crate::telemetry::stats::Counter;
+use crate::telemetry::table::Counter;
 
 /// Writes them, without the final `END`; nothing where the protocol is not spoken.
 pub fn native(shared: &Shared, output: &mut Output<'_>) {

@@ -10,7 +10,7 @@ impl Feed {
     pub fn about(&self, state: &State) -> Option<String> {
         let (server, _) = state.running()?;
         let settings = &server.settings;
-        let names = sample::NAMES.map(|name| format!("\"{name}\""));
+        let names: Vec<_> = sample::names().map(|name| format!("\"{name}\"")).collect();
         let steps = CONSOLE_STEPS.map(|(step_s, samples)| format!("[{step_s},{samples}]"));
         Some(format!(
             "{{\"boot\":{},\"series\":{},\"version\":\"{}\",\"started\":{},\"address\":{},\"workers\":{},\

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::{Event, Events};
 use super::history::{History, Ring};
-use super::sample::{FIELDS, NAMES, Sample};
+use super::sample::{FIELDS, Sample, names};
 use crate::limits::{CONSOLE_EVENT_BYTES_MAX, CONSOLE_EVENTS_MAX, CONSOLE_HANDOVER_BYTES_MAX, CONSOLE_STEPS};
 
 /// Changes with what the rest of the text means.
@@ -49,7 +49,7 @@ impl Heritage {
         Self {
             version: VERSION,
             series,
-            names: NAMES.map(str::to_owned).to_vec(),
+            names: names().map(str::to_owned).collect(),
             rings: history.rings.iter().map(rows).collect(),
             last_event: events.last(),
             events: events.iter().cloned().collect(),
@@ -81,7 +81,8 @@ impl Heritage {
 
     /// Returns the samples of the steps that there are, and the events.
     pub fn into_parts(self) -> (History, Events) {
-        let places = NAMES.map(|name| self.names.iter().position(|known| known == name));
+        let places = names().map(|name| self.names.iter().position(|known| known == name));
+        let places: Vec<_> = places.collect();
         let mut history = History::new();
         for rows in self.rings {
             let Some(ring) = history.rings.iter_mut().find(|ring| ring.step_s == rows.step_s) else {
@@ -89,7 +90,10 @@ impl Heritage {
             };
             let samples = rows.rows.into_iter().map(|(at_s, numbers)| {
                 let number = |place: Option<usize>| numbers.get(place?).copied().flatten();
-                Sample { at_s, values: places.map(|place| number(place).unwrap_or(f32::NAN)) }
+                let mut values = [f32::NAN; FIELDS];
+                let known = values.iter_mut().zip(&places);
+                known.for_each(|(value, place)| *value = number(*place).unwrap_or(f32::NAN));
+                Sample { at_s, values }
             });
             ring.go_on(rows.last, samples);
         }
@@ -163,7 +167,7 @@ mod tests {
         );
         let (history, _) = Heritage::parse(text.as_bytes()).unwrap().into_parts();
         let (first, samples) = history.rings[0].since(0);
-        let place = NAMES.iter().position(|name| *name == "set").unwrap();
+        let place = names().position(|name| name == "set").unwrap();
         let found: Vec<_> = samples.map(|sample| (sample.at_s, sample.values[place])).collect();
         assert_eq!((first, found[0]), (8, (100, 6.0)));
         assert!(found[1].0 == 101 && found[1].1.is_nan());

@@ -41,9 +41,9 @@ impl History {
     }
 
     /// Takes a sample, one second after the last.
-    pub fn tick(&mut self, moment: impl Fn() -> Moment, at_s: u32, resident_bytes: u64) {
+    pub fn tick(&mut self, moment: impl Fn() -> Moment, at_s: u32) {
         for ring in &mut self.rings {
-            ring.tick(&moment, at_s, resident_bytes);
+            ring.tick(&moment, at_s);
         }
     }
 
@@ -59,7 +59,7 @@ impl Ring {
         Self { step_s, samples, samples_max, last: 0, before: None, ticks: 0 }
     }
 
-    fn tick(&mut self, moment: impl Fn() -> Moment, at_s: u32, resident_bytes: u64) {
+    fn tick(&mut self, moment: impl Fn() -> Moment, at_s: u32) {
         self.ticks += 1;
         let Some(before) = &self.before else {
             self.before = Some(moment());
@@ -70,7 +70,7 @@ impl Ring {
             return;
         }
         let now = moment();
-        let sample = now.sample(before, at_s, resident_bytes);
+        let sample = now.sample(before, at_s);
         self.push(sample);
         self.before = Some(now);
         self.ticks = 0;
@@ -134,7 +134,7 @@ mod tests {
         let bench = Bench::new("");
         let mut history = History::new();
         for second in 0..=40 {
-            history.tick(|| Moment::of(&bench.server), NOW_S + second, 0);
+            history.tick(|| Moment::of(&bench.server, 0), NOW_S + second);
         }
         assert_eq!(history.rings.each_ref().map(Ring::last), [40, 4]);
         assert_eq!(times(&history.rings[1], 0).1, [10, 20, 30, 40].map(|second| NOW_S + second));

@@ -139,7 +139,8 @@ impl Feed {
                 hottest_at: u64::MAX,
             }
         });
-        self.history.tick(|| Moment::of(server), now_s, resident_bytes());
+        let resident_bytes = resident_bytes();
+        self.history.tick(|| Moment::of(server, resident_bytes), now_s);
         running.loads.tick(server);
         running.observer.look(server, now_s, events);
     }

@@ -6,64 +6,96 @@ use micanite_engine::Stats;
 
 use crate::shared::{AcceptorNumbers, Server};
 use crate::telemetry::admin::metrics::transports;
-use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
-use crate::telemetry::stats::Totals;
+use crate::telemetry::latency::{Class, HistogramSum, bound_ns};
+use crate::telemetry::table::Totals;
+
+/// Source of a number of a sample.
+enum Source {
+    /// Growth of a count per second.
+    Rate(fn(&Moment) -> u64),
+    /// Growth of a time in nanoseconds, in seconds per second.
+    Busy(fn(&Moment) -> u64),
+    /// A level, in the later of two moments.
+    Level(fn(&Moment) -> u64),
+    /// A quantile, in microseconds, of the requests of all classes or of one, or the number of those that were
+    /// timed, per second.
+    Timed(Option<usize>, Option<f64>),
+}
+
+/// A number of samples, under the name by which the page and the next program know it.
+struct Series {
+    name: &'static str,
+    source: Source,
+}
+
+const fn rate(name: &'static str, count: fn(&Moment) -> u64) -> Series {
+    Series { name, source: Source::Rate(count) }
+}
+
+const fn level(name: &'static str, level: fn(&Moment) -> u64) -> Series {
+    Series { name, source: Source::Level(level) }
+}
+
+macro_rules! timed {
+    ($($class:literal $of:expr),*) => {
+        [$(
+            Series { name: concat!($class, "_timed"), source: Source::Timed($of, None) },
+            Series { name: concat!($class, "_p50"), source: Source::Timed($of, Some(0.5)) },
+            Series { name: concat!($class, "_p99"), source: Source::Timed($of, Some(0.99)) },
+            Series { name: concat!($class, "_p999"), source: Source::Timed($of, Some(0.999)) },
+        )*]
+    };
+}
+
+/// Rates per second and levels.
+const COUNTS: [Series; COUNTS_LEN] = [
+    rate("get_hits", |of| of.totals.get_hits),
+    rate("get_misses", |of| of.totals.get_misses),
+    rate("set", |of| of.totals.cmd_set),
+    rate("touch", |of| of.totals.touch_hits + of.totals.touch_misses),
+    rate("delete", |of| of.totals.delete_hits + of.totals.delete_misses),
+    rate("arithmetic", |Moment { totals: of, .. }| {
+        of.incr_hits + of.incr_misses + of.decr_hits + of.decr_misses
+    }),
+    rate("flush", |of| of.totals.cmd_flush + of.totals.cmd_flush_namespace),
+    rate("evictions", |of| of.engine.evicted_log + of.engine.evicted_bucket),
+    rate("evictions_bucket_full", |of| of.engine.evicted_bucket),
+    rate("expired", |of| of.engine.expired),
+    rate("refused", |of| of.totals.store_too_large + of.totals.store_no_memory),
+    level("connections", |of| of.acceptor.accepted.saturating_sub(of.totals.connections_closed)),
+    rate("accepted", |of| of.acceptor.accepted),
+    rate("rejected", |of| of.acceptor.rejected),
+    level("items", |of| of.engine.items_live),
+    level("item_bytes", |of| of.engine.item_bytes_live),
+    level("index_bytes", |of| of.engine.index_bytes),
+    level("dead_bytes", |of| of.engine.early_bytes),
+    level("memory_limit", |of| of.limit_bytes as u64),
+    level("lag_s", |of| of.engine.expiry_lag_s),
+    rate("received", |of| of.totals.bytes_read),
+    rate("sent", |of| of.totals.bytes_written),
+    Series { name: "cpu", source: Source::Busy(|of| of.totals.cpu_ns) },
+    level("resident", |of| of.resident_bytes),
+];
+const COUNTS_LEN: usize = 24;
+
+/// Requests that were timed, and their latencies, in the order of [`Class::ALL`] behind all of them.
+const TIMES: [Series; TIMES_LEN] = timed!(
+    "all" None, "get" Some(0), "set" Some(1), "touch" Some(2), "delete" Some(3), "arithmetic" Some(4)
+);
+const TIMES_LEN: usize = 4 * (1 + Class::ALL.len());
 
 /// Numbers of a sample.
-pub(super) const FIELDS: usize = 48;
+pub(super) const FIELDS: usize = COUNTS_LEN + TIMES_LEN;
 
-/// Names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are the
-/// requests per second that were timed: the quantiles rest on them.
-pub(super) const NAMES: [&str; FIELDS] = [
-    "get_hits",
-    "get_misses",
-    "set",
-    "touch",
-    "delete",
-    "arithmetic",
-    "flush",
-    "all_timed",
-    "all_p50",
-    "all_p99",
-    "all_p999",
-    "get_timed",
-    "get_p50",
-    "get_p99",
-    "get_p999",
-    "set_timed",
-    "set_p50",
-    "set_p99",
-    "set_p999",
-    "touch_timed",
-    "touch_p50",
-    "touch_p99",
-    "touch_p999",
-    "delete_timed",
-    "delete_p50",
-    "delete_p99",
-    "delete_p999",
-    "arithmetic_timed",
-    "arithmetic_p50",
-    "arithmetic_p99",
-    "arithmetic_p999",
-    "evictions",
-    "evictions_bucket_full",
-    "expired",
-    "refused",
-    "connections",
-    "accepted",
-    "rejected",
-    "items",
-    "item_bytes",
-    "index_bytes",
-    "dead_bytes",
-    "memory_limit",
-    "lag_s",
-    "received",
-    "sent",
-    "cpu",
-    "resident",
-];
+fn series() -> impl Iterator<Item = &'static Series> {
+    COUNTS.iter().chain(&TIMES)
+}
+
+/// Returns the names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are
+/// the requests per second that were timed: the quantiles rest on them.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    series().map(|series| series.name)
+}
 
 /// A sample; what is not known is not a number.
 #[derive(Clone, Copy, Debug)]
@@ -80,13 +112,14 @@ pub(super) struct Moment {
     totals: Totals,
     engine: Stats,
     limit_bytes: usize,
+    resident_bytes: u64,
     acceptor: AcceptorNumbers,
     latency: [HistogramSum; Class::ALL.len()],
 }
 
 impl Moment {
     /// Reads the counters. Takes no lock that a worker takes.
-    pub fn of(server: &Server) -> Self {
+    pub fn of(server: &Server, resident_bytes: u64) -> Self {
         let mut latency = std::array::from_fn(|_| HistogramSum::default());
         for worker in &server.shared.latency {
             for (class, sum) in Class::ALL.into_iter().zip(&mut latency) {
@@ -98,68 +131,37 @@ impl Moment {
             totals: server.totals(),
             engine: server.shared.cache.stats(),
             limit_bytes: server.shared.cache.memory_limit_bytes(),
+            resident_bytes,
             acceptor: server.acceptor.now(),
             latency,
         }
     }
 
     /// Returns the sample of the time from `before` to this moment.
-    pub fn sample(&self, before: &Self, at_s: u32, resident_bytes: u64) -> Sample {
+    pub fn sample(&self, before: &Self, at_s: u32) -> Sample {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
-        let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds) as f32;
-        let (t, s, e) = (self.totals.since(&before.totals), &self.engine, &before.engine);
-        let of = |count: u64| rate(count, 0);
-        let mut values = Values::default();
-        values.extend([of(t.get_hits), of(t.get_misses), of(t.cmd_set), of(t.touch_hits + t.touch_misses)]);
-        values.extend([of(t.delete_hits + t.delete_misses)]);
-        values.extend([of(t.incr_hits + t.incr_misses + t.decr_hits + t.decr_misses)]);
-        values.extend([of(t.cmd_flush + t.cmd_flush_namespace)]);
-        self.latencies(before, seconds, &mut values);
-        let evicted = |stats: &Stats| stats.evicted_log + stats.evicted_bucket;
-        values.extend([rate(evicted(s), evicted(e)), rate(s.evicted_bucket, e.evicted_bucket)]);
-        values.extend([rate(s.expired, e.expired)]);
-        values.extend([of(t.store_too_large + t.store_no_memory)]);
-        let open = self.acceptor.accepted.saturating_sub(self.totals.connections_closed);
-        values.extend([open as f32, rate(self.acceptor.accepted, before.acceptor.accepted)]);
-        values.extend([rate(self.acceptor.rejected, before.acceptor.rejected)]);
-        let levels = [s.items_live, s.item_bytes_live, s.index_bytes, s.early_bytes];
-        values.extend(levels.map(|level| level as f32));
-        values.extend([self.limit_bytes as f32, s.expiry_lag_s as f32]);
-        values.extend([of(t.bytes_read), of(t.bytes_written), of(t.cpu_ns) / 1e9, resident_bytes as f32]);
-        Sample { at_s, values: values.numbers }
-    }
-
-    fn latencies(&self, before: &Self, seconds: f64, values: &mut Values) {
+        let classes = self.latency.iter().zip(&before.latency).map(|(now, then)| difference(now, then));
+        let classes: Vec<HistogramSum> = classes.collect();
         let mut all = HistogramSum::default();
-        let classes = self.latency.iter().zip(&before.latency).map(|(now, then)| {
-            let part = difference(now, then);
+        for part in &classes {
             all.buckets.iter_mut().zip(&part.buckets).for_each(|(sum, count)| *sum += count);
-            quantiles(&part, seconds)
-        });
-        let classes: Vec<_> = classes.collect();
-        values.extend(quantiles(&all, seconds));
-        classes.into_iter().for_each(|four| values.extend(four));
-    }
-}
-
-/// Fills a sample from its first number to its last.
-struct Values {
-    numbers: [f32; FIELDS],
-    filled: usize,
-}
-
-impl Default for Values {
-    fn default() -> Self {
-        Self { numbers: [f32::NAN; FIELDS], filled: 0 }
-    }
-}
-
-impl Values {
-    fn extend(&mut self, numbers: impl IntoIterator<Item = f32>) {
-        for number in numbers {
-            self.numbers[self.filled] = number;
-            self.filled += 1;
         }
+        let growth = |of: fn(&Self) -> u64| of(self).saturating_sub(of(before)) as f64 / seconds;
+        let number = |series: &Series| match series.source {
+            Source::Rate(count) => growth(count) as f32,
+            Source::Busy(time_ns) => (growth(time_ns) / 1e9) as f32,
+            Source::Level(level) => level(self) as f32,
+            Source::Timed(class, part) => {
+                let buckets = &class.map_or(&all, |class| &classes[class]).buckets;
+                match part {
+                    Some(part) => quantile(buckets, part, |bucket| bound_ns(bucket) as f64 / 1e3),
+                    None => (buckets.iter().sum::<u64>() as f64 / seconds) as f32,
+                }
+            }
+        };
+        let mut values = [f32::NAN; FIELDS];
+        values.iter_mut().zip(series()).for_each(|(value, series)| *value = number(series));
+        Sample { at_s, values }
     }
 }
 
@@ -167,13 +169,6 @@ fn difference(now: &HistogramSum, then: &HistogramSum) -> HistogramSum {
     let mut part = now.clone();
     part.buckets.iter_mut().zip(&then.buckets).for_each(|(now, then)| *now = now.saturating_sub(*then));
     part
-}
-
-/// Returns the timed requests per second, and the median, 99 % and 99.9 % in microseconds.
-fn quantiles(of: &HistogramSum, seconds: f64) -> [f32; 4] {
-    let count: u64 = of.buckets.iter().sum();
-    let at = |part| quantile(&of.buckets, part, |bucket| bound_ns(bucket) as f64 / 1e3);
-    [(count as f64 / seconds) as f32, at(0.5), at(0.99), at(0.999)]
 }
 
 /// Returns a quantile of counts by upper bound, interpolated within its bucket; the last bucket has no bound.
@@ -196,15 +191,13 @@ pub(super) fn quantile(counts: &[u64], part: f64, bound: impl Fn(usize) -> f64) 
     f32::NAN
 }
 
-const _: () = assert!(FIELDS == 7 + 4 * (1 + Class::ALL.len()) + 17 && BUCKETS > 0);
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Bench, NOW_S};
 
     fn value(sample: &Sample, name: &str) -> f32 {
-        sample.values[NAMES.iter().position(|it| *it == name).unwrap()]
+        sample.values[names().position(|it| it == name).unwrap()]
     }
 
     #[test]
@@ -220,17 +213,22 @@ mod tests {
     fn a_sample_has_the_rates_of_its_time() {
         let bench = Bench::new("");
         let counters = &bench.server.shared.counters[0];
-        let before = Moment::of(&bench.server);
+        let before = Moment::of(&bench.server, 0);
         counters.get_hits.add(300);
         counters.get_misses.add(100);
         counters.incr_misses.add(50);
-        let mut after = Moment::of(&bench.server);
+        let mut after = Moment::of(&bench.server, 1 << 20);
         after.at = before.at + std::time::Duration::from_secs(2);
-        let sample = after.sample(&before, NOW_S, 1 << 20);
+        let sample = after.sample(&before, NOW_S);
         let of = |name| value(&sample, name);
         assert_eq!((of("get_hits"), of("get_misses"), of("arithmetic"), of("set")), (150.0, 50.0, 25.0, 0.0));
         assert_eq!((of("all_timed"), of("resident"), of("lag_s")), (0.0, 1_048_576.0, 0.0));
         assert!(of("get_p99").is_nan() && of("index_bytes") > 0.0);
-        assert!(NAMES.iter().all(|name| NAMES.iter().filter(|it| it == &name).count() == 1));
+        assert!(names().all(|name| names().filter(|it| *it == name).count() == 1));
+        for (place, class) in Class::ALL.into_iter().enumerate() {
+            let timed = format!("{}_timed", class.name());
+            let series = series().find(|series| series.name == timed).unwrap();
+            assert!(matches!(series.source, Source::Timed(Some(number), None) if number == place), "{timed}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::limits::CONSOLE_LOAD_BYTES_MAX;
 use crate::shared::Server;
 use crate::telemetry::admin::metrics::transports;
 use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, bound_ns};
-use crate::telemetry::stats::{Counters, Totals};
+use crate::telemetry::table::{Counters, Totals};
 
 /// Buckets of a worker's histogram, by powers of two; the first is alone, the last has no bound.
 const COARSE: usize = 2 + (BUCKETS - 1) / STEPS;

@@ -1,6 +1,7 @@
 //! Clients over libfabric: nothing where there is no fabric.
 
-use super::super::exposition::{Exposition, Type};
+use super::super::exposition::Exposition;
+use super::families;
 use crate::shared::Server;
 use crate::telemetry::stats;
 
@@ -9,24 +10,10 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
         return;
     };
     let sum = |name: &str| fabric.totals().into_iter().find(|(of, _)| *of == name).map_or(0, |(_, sum)| sum);
-    to.one("micanite_fabric_clients", Type::Gauge, "Clients over libfabric.", sum("clients"));
-    to.one(
-        "micanite_fabric_buffers_frozen",
-        Type::Gauge,
-        "Registered buffers whose clients have gone.",
-        sum("buffers_frozen"),
-    );
-    to.one(
-        "micanite_fabric_clients_max",
-        Type::Gauge,
-        "Clients at the same time (--fabric-clients).",
-        settings.clients_max as u64,
-    );
-    to.family(
-        "micanite_fabric_events_total",
-        Type::Counter,
-        "What the fabric has seen, by the names of `stats fabric`.",
-    );
+    to.one(&families::FABRIC_CLIENTS, sum("clients"));
+    to.one(&families::FABRIC_FROZEN, sum("buffers_frozen"));
+    to.one(&families::FABRIC_CLIENTS_MAX, settings.clients_max as u64);
+    to.family(&families::FABRIC_EVENTS);
     for (worker, of) in fabric.counters.iter().enumerate() {
         of.each(|event, count| {
             if !matches!(event, "clients" | "buffers_frozen") {
@@ -40,23 +27,14 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
     let Some(cache) = &settings.cache else {
         return;
     };
-    to.one(
-        "micanite_fabric_cache_bytes",
-        Type::Gauge,
-        "Memory that clients read (--fabric-cache).",
-        cache.geometry.bytes() as u64,
-    );
-    to.family(
-        "micanite_fabric_chunk_events_total",
-        Type::Counter,
-        "What became of copies of items in that memory, by the names of `stats fabric`.",
-    );
+    to.one(&families::FABRIC_CACHE, cache.geometry.bytes() as u64);
+    to.family(&families::FABRIC_CHUNK_EVENTS);
     stats::chunks(server, |event, grows, count| {
         if grows {
             to.sample(&[("event", &event)], count);
         }
     });
-    to.family("micanite_fabric_chunks", Type::Gauge, "Use of that memory, by the names of `stats fabric`.");
+    to.family(&families::FABRIC_CHUNKS);
     stats::chunks(server, |state, grows, count| {
         if !grows {
             to.sample(&[("use", &state)], count);

@@ -2,25 +2,16 @@
 
 use micanite_kernel::Counters;
 
-use super::super::exposition::{Exposition, Type};
+use super::super::exposition::Exposition;
+use super::families;
 use crate::shared::Server;
 
 pub(super) fn write(server: &Server, to: &mut Exposition) {
     let Some(state) = &server.kernel_get else {
         return;
     };
-    to.one(
-        "micanite_kernel_get_on",
-        Type::Gauge,
-        "Whether the program in the kernel is attached to all of its interfaces.",
-        u8::from(state.is_on()),
-    );
-    to.one(
-        "micanite_kernel_get_paused",
-        Type::Gauge,
-        "Whether it answers nothing just now, for somebody watches requests.",
-        u8::from(state.is_paused()),
-    );
+    to.one(&families::KERNEL_GET_ON, u8::from(state.is_on()));
+    to.one(&families::KERNEL_GET_PAUSED, u8::from(state.is_paused()));
     let counts: Vec<(&str, Counters)> = match state.program() {
         Some(program) => program.counters_of_interfaces().collect(),
         None => {
@@ -28,11 +19,7 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
             names.map(|name| (name.as_str(), Counters::default())).collect()
         }
     };
-    to.family(
-        "micanite_kernel_get_passed_total",
-        Type::Counter,
-        "Datagrams for the server that the program passed on, by the reason.",
-    );
+    to.family(&families::KERNEL_GET_PASSED);
     for (interface, count) in &counts {
         count.each(|name, number| {
             if let Some(reason) = name.strip_prefix("passed_") {
@@ -40,11 +27,7 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
             }
         });
     }
-    to.family(
-        "micanite_kernel_get_events_total",
-        Type::Counter,
-        "What the program has done, by the names of `stats kernel`.",
-    );
+    to.family(&families::KERNEL_GET_EVENTS);
     for (interface, count) in &counts {
         count.each(|event, number| {
             if !event.starts_with("passed_") {

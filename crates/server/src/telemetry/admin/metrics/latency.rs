@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use super::super::exposition::{Exposition, Type};
+use super::super::exposition::Exposition;
+use super::families;
 use crate::shared::Shared;
 use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, Transport, bound_ns};
 
@@ -10,11 +11,7 @@ use crate::telemetry::latency::{BUCKETS, Class, HistogramSum, Transport, bound_n
 const COARSE: usize = 4;
 
 pub(super) fn write(shared: &Shared, to: &mut Exposition) {
-    to.family(
-        "micanite_request_duration_seconds",
-        Type::Histogram,
-        "From the end of the worker's wait to the replies of the turn, by command and transport.",
-    );
+    to.family(&families::REQUEST_DURATION);
     for transport in transports(shared) {
         for class in Class::ALL {
             let mut sum = HistogramSum::default();
@@ -26,11 +23,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
             histogram(to, &labels, &sum, 1);
         }
     }
-    to.family(
-        "micanite_worker_request_duration_seconds",
-        Type::Histogram,
-        "The same by worker, all commands and transports together.",
-    );
+    to.family(&families::WORKER_REQUEST_DURATION);
     for (number, worker) in shared.latency.iter().enumerate() {
         let mut sum = HistogramSum::default();
         for transport in transports(shared) {

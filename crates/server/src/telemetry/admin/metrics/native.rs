@@ -2,35 +2,29 @@
 
 use micanite_net::xdp::FilterCounters;
 
-use super::super::exposition::{Exposition, Type};
+use super::super::exposition::Exposition;
+use super::families;
 use crate::native::BURST_PLACES;
 use crate::shared::Shared;
-use crate::telemetry::stats::{Counter, filter};
+use crate::telemetry::stats::filter;
+use crate::telemetry::table::Counter;
 
 pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     let Some(native) = &shared.native else {
         return;
     };
-    to.family(
-        "micanite_native_events_total",
-        Type::Counter,
-        "What the native protocol has seen, by the names of `stats native`.",
-    );
+    to.family(&families::NATIVE_EVENTS);
     for (worker, of) in native.counters.iter().enumerate() {
         of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
     }
     if !native.frames.is_empty() {
-        to.family(
-            "micanite_native_frames_total",
-            Type::Counter,
-            "What ports around the kernel have seen, by the names of `stats native`.",
-        );
+        to.family(&families::NATIVE_FRAMES);
     }
     for (worker, of) in native.frames.iter().enumerate() {
         of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
     }
     write_filters(native.filters(), to);
-    to.family("micanite_native_burst_datagrams", Type::Histogram, "Datagrams that a worker took at once.");
+    to.family(&families::NATIVE_BURSTS);
     for (worker, of) in native.counters.iter().enumerate() {
         let counts: Vec<u64> = of.bursts.iter().map(Counter::get).collect();
         // The last place counts what is longer as well.
@@ -46,11 +40,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
 fn write_filters(filters: impl Iterator<Item = (usize, FilterCounters)>, to: &mut Exposition) {
     let mut filters = filters.peekable();
     if filters.peek().is_some() {
-        to.family(
-            "micanite_native_filter_frames_total",
-            Type::Counter,
-            "What the filters in front of AF_XDP ports have done, by the names of `stats native`.",
-        );
+        to.family(&families::NATIVE_FILTER_FRAMES);
     }
     for (number, of) in filters {
         filter(&of, |event, count| to.sample(&[("port", &number), ("event", &event)], count));
@@ -64,7 +54,7 @@ mod tests {
     #[test]
     fn filters_have_their_own_family_behind_a_port_without_one() {
         let mut text = Exposition::default();
-        text.family("micanite_native_frames_total", Type::Counter, "Frames.");
+        text.family(&families::NATIVE_FRAMES);
         write_filters([(1, FilterCounters::default())].into_iter(), &mut text);
         let text = text.finish();
         let sample = "micanite_native_filter_frames_total{port=\"1\",event=\"filter_redirected\"} 0\n";

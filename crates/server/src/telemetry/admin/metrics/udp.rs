@@ -1,6 +1,7 @@
 //! memcached's protocols over UDP: nothing where they are not spoken.
 
-use super::super::exposition::{Exposition, Type};
+use super::super::exposition::Exposition;
+use super::families;
 use crate::shared::Shared;
 use crate::udp::UdpCounters;
 
@@ -8,11 +9,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     let Some(udp) = &shared.udp else {
         return;
     };
-    to.family(
-        "micanite_udp_events_total",
-        Type::Counter,
-        "What was seen of memcached's datagrams, by the names of `stats udp`.",
-    );
+    to.family(&families::UDP_EVENTS);
     UdpCounters::each_sum(&udp.counters, |event, count| {
         to.sample(&[("event", &event)], count);
     });
