@@ -40,15 +40,20 @@ impl Call {
 
     /// Ends a call that was not sent, because a server of this name takes none.
     pub fn fail_unsent(self, server: &str) {
-        let server = server.to_owned();
-        let is_read = self.operation.rest.only_reads();
-        self.fail(if is_read { Error::TimedOut { server } } else { Error::Unreachable { server } });
+        let error = unsent(&self.operation, server);
+        self.fail(error);
     }
 
     /// Notes that the link has taken the operation.
     pub fn was_submitted(&mut self) {
         self.place = None;
     }
+}
+
+/// Returns the error of an operation that was not sent in time.
+fn unsent(operation: &Owned, server: &str) -> Error {
+    let server = server.to_owned();
+    if operation.rest.only_reads() { Error::TimedOut { server } } else { Error::Unreachable { server } }
 }
 
 /// A server, and the places for calls that wait for it.
@@ -93,6 +98,8 @@ pub(super) struct Line {
     pub server: usize,
     /// The cores of that server, if they are known.
     pub route: Option<Route>,
+    /// The calls need ids, which all cores of a server share.
+    pub has_ids: bool,
 }
 
 /// Takes calls in the task, which knows what server is dead, and where each call goes.
@@ -143,7 +150,7 @@ impl CallSender {
             Ok(place) => place,
             Err(_) => {
                 let place = tokio::time::timeout_at(until, Arc::clone(places).acquire_owned()).await;
-                place.map_err(|_| Error::TimedOut { server: name.clone() })?.map_err(|_| ended())?
+                place.map_err(|_| unsent(&operation, name))?.map_err(|_| ended())?
             }
         };
         let call = Call { operation, server, until, done, place: Some(place) };
@@ -237,7 +244,7 @@ mod tests {
 
     impl CallTaker for StandIns {
         fn line(&self, call: &Call) -> Line {
-            Line { server: usize::from(call.operation.key[0]), route: None }
+            Line { server: usize::from(call.operation.key[0]), route: None, has_ids: false }
         }
 
         fn is_silent(&self, line: Line) -> bool {

@@ -92,7 +92,8 @@ impl Flights {
 
 impl CallTaker for Flights {
     fn line(&self, call: &Call) -> Line {
-        Line { server: self.link.server_for(call.server, &call.operation.key), route: None }
+        let server = self.link.server_for(call.server, &call.operation.key);
+        Line { server, route: None, has_ids: false }
     }
 
     fn is_silent(&self, _: Line) -> bool {

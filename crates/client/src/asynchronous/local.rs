@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::Owned;
-use super::turns::{Rest, in_turn};
+use super::turns::{Rest, in_turn, turn_until};
 use crate::client::{Answer, Value};
 use crate::error::Error;
 use crate::local::{LocalLink, SharedReading, Writes, has_key_length};
@@ -60,9 +60,10 @@ impl LocalHandle {
             return Ok(answer);
         }
         let (handle, owned) = (self.clone(), Owned::of(operation));
-        let until = Instant::now() + self.deadline;
-        let begin = move |link| handle.begin(link, owned, until.into_std());
-        let called = in_turn(&self.link, until, begin).await;
+        let now = Instant::now();
+        let end = (now + self.deadline).into_std();
+        let begin = move |link| handle.begin(link, owned, end);
+        let called = in_turn(&self.link, turn_until(now, self.deadline), begin).await;
         called.map_err(|missing| missing.error(operation, &self.name))?
     }
 

@@ -10,15 +10,16 @@ use crate::client::{Answer, Builder, CasOutcome, ServerStream, Value, Way};
 use crate::error::Error;
 use crate::operation::{Operation, Outcome};
 use calls::CallSender;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use local::LocalHandle;
 use micanite_memory::ForkMark;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 use tokio::net::UdpSocket;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
-use turns::{Rest, in_turn};
+use turns::{Rest, in_turn, turn_until};
 
 /// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
 /// the client, its batches and its pace. The task ends with the last handle.
@@ -153,7 +154,7 @@ impl AsyncClient {
                 let begin = move |mut stream: OwnedMutexGuard<ServerStream>| {
                     Rest::blocking(move || stream.call((began, Some(end)), address, &operation.borrow()))
                 };
-                let called = in_turn(&streams[server], end.into(), begin).await;
+                let called = in_turn(&streams[server], turn_until(began.into(), deadline), begin).await;
                 called.map_err(|missing| missing.error(&rest, name))?
             }
         }
@@ -184,21 +185,14 @@ impl AsyncClient {
         if let (AsyncWay::Local(handle), Ok(())) = (&self.way, self.check_process()) {
             return handle.get_each(keys).await;
         }
-        // All are submitted before the first one is awaited to its end.
-        let mut calls: Vec<_> = keys.iter().map(|key| Box::pin(self.get(key))).collect();
+        // All are submitted before the first one is awaited to its end. Each is polled when it can go on.
+        let numbered = keys.iter().enumerate();
+        let mut calls: FuturesUnordered<_> =
+            numbered.map(|(number, key)| async move { (number, self.get(key).await) }).collect();
         let mut values = vec![Ok(None); keys.len()];
-        let mut left: Vec<usize> = (0..keys.len()).collect();
-        std::future::poll_fn(|context| {
-            left.retain(|number| match calls[*number].as_mut().poll(context) {
-                Poll::Pending => true,
-                Poll::Ready(value) => {
-                    values[*number] = value;
-                    false
-                }
-            });
-            if left.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        while let Some((number, value)) = calls.next().await {
+            values[number] = value;
+        }
         values
     }
 

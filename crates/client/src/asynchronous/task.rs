@@ -136,7 +136,8 @@ impl CallTaker for Flights {
     fn line(&self, call: &Call) -> Line {
         let driver = self.link.driver();
         let server = driver.server_for(call.server, &call.operation.key);
-        Line { server, route: driver.route_at(server, &call.operation.borrow()) }
+        let has_ids = call.operation.rest.opcode.has_id();
+        Line { server, route: driver.route_at(server, &call.operation.borrow()), has_ids }
     }
 
     fn is_silent(&self, line: Line) -> bool {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -54,6 +55,12 @@ impl Missing {
     }
 }
 
+/// Returns the time by which the turn of a call has to come, whose deadline begins now: so that the server has
+/// time to answer.
+pub(super) fn turn_until(now: Instant, deadline: Duration) -> Instant {
+    now + deadline - deadline / 8
+}
+
 /// Begins a call in its turn. It waits without a thread until a time. If its caller loses interest before its
 /// turn comes, it does not begin.
 ///
@@ -76,8 +83,8 @@ pub(super) async fn in_turn<T: Send + 'static, A: Send + 'static>(
         };
         let result = match owned {
             Ok(_) if done.is_closed() => return,
-            Ok(owned) => begin(owned).run().await,
-            Err(_) => Err(Missing::TooLate),
+            Ok(owned) if Instant::now() < until => begin(owned).run().await,
+            Ok(_) | Err(_) => Err(Missing::TooLate),
         };
         // The caller may have lost interest meanwhile.
         let _ = done.send(result);
@@ -89,7 +96,6 @@ pub(super) async fn in_turn<T: Send + 'static, A: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn later() -> Instant {
         Instant::now() + Duration::from_secs(60)

@@ -133,6 +133,8 @@ impl Generation {
             // A panic has left the client in the middle of a call.
             let mut place = poisoned.into_inner();
             *place = None;
+            // It keeps the client's place at the server, which the next one needs.
+            self.memory.let_go();
             self.client.clear_poison();
             place
         });

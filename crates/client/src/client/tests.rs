@@ -168,19 +168,26 @@ async fn calls_wait_for_no_silent_core() -> Result<(), Error> {
     let mut calls = tokio::task::JoinSet::new();
     for key in 0..20_000_u32 {
         let client = client.clone();
-        calls.spawn(async move { client.set(&key.to_le_bytes(), &[b'v'; 300], 0, 0).await });
+        // Those with ids, of which a server has few, wait apart from the others.
+        calls.spawn(async move {
+            let key = key.to_le_bytes();
+            match key[0] % 10 {
+                0 => client.increment(&key, 1).await.map(|_| false),
+                _ => client.set(&key, &[b'v'; 300], 0, 0).await.map(|()| true),
+            }
+        });
     }
     let (mut done, mut sent, mut unsent) = (0, 0, 0);
     for call in calls.join_all().await {
         match call {
-            Ok(()) => done += 1,
+            Ok(is_set) => done += usize::from(is_set),
             Err(Error::TimedOut { .. }) => sent += 1,
             Err(Error::Unreachable { .. }) => unsent += 1,
             Err(other) => return Err(other),
         }
     }
     // The fake has four partitions, two on each core.
-    assert!((8_000..12_000).contains(&done), "{done} done, {sent} timed out, {unsent} not sent");
+    assert!((7_000..11_000).contains(&done), "{done} done, {sent} timed out, {unsent} not sent");
     assert!(sent > 0 && unsent > sent, "{sent} timed out, {unsent} not sent");
     drop(ended);
     served.join().unwrap();

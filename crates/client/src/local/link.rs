@@ -17,7 +17,7 @@ use super::stream::{RequestStream, Writes};
 use super::{LocalCounters, LocalUrl};
 use crate::driver::SubmitError;
 use crate::error::Error;
-use crate::operation::{Completion, Opcode, Operation, Outcome};
+use crate::operation::{Completion, Opcode, Operation, Outcome, TEXT_VALUE_BYTES_MAX};
 use crate::options::Options;
 
 /// A link to a server of `local://`. One thread at a time uses it. After a fork the child attaches anew; what
@@ -112,6 +112,9 @@ impl LocalLink {
         if !operation.expires_in_time() {
             return Err(SubmitError::ExpiryTooFar);
         }
+        if operation.value.len() > TEXT_VALUE_BYTES_MAX {
+            return Err(SubmitError::TooLong);
+        }
         let is_plain = operation.opcode == Opcode::Get && !operation.wants_cas;
         let looks = is_plain && token != CALL;
         if looks && self.end_in_memory(operation.key, token) {
@@ -185,7 +188,10 @@ impl LocalLink {
                     // A request that waited for its stream began with the attempt to attach.
                     let attached_for_it = at_ns <= self.attached_at_ns;
                     let began_ns = if attached_for_it { self.attach_began_ns } else { at_ns };
-                    self.pause.note_silence(began_ns, now_ns);
+                    // A call whose time was almost over tells nothing of the server.
+                    if now_ns.saturating_sub(began_ns) >= self.deadline_ns / 2 {
+                        self.pause.note_silence(began_ns, now_ns);
+                    }
                     Outcome::TimedOut
                 })
             }
@@ -244,7 +250,8 @@ impl LocalLink {
     pub(crate) fn refused(&self, key: &[u8], error: SubmitError) -> Error {
         match error {
             SubmitError::BadKey if has_key_length(key) => Error::KeyNotText,
-            SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
+            SubmitError::BadKey => Error::BadKey,
+            SubmitError::TooLong => Error::TooLarge { limit_bytes: None },
             SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::ServerDown { .. } => self.unreachable(),
             SubmitError::Full => Error::Refused,

@@ -252,7 +252,11 @@ impl RequestStream {
             }
         }
         self.received.drain(..at);
-        Ok(ended)
+        // A reply that nobody has asked for would be taken for the next one.
+        match self.in_flight.is_empty() && !self.received.is_empty() {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(ended),
+        }
     }
 
     /// Ends all requests with an outcome: the stream is of no use any more.
@@ -273,6 +277,18 @@ impl AsFd for RequestStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reply that nobody has asked for ends the stream, before it is taken for another request's.
+    #[test]
+    fn a_reply_without_a_request_ends_the_stream() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (mut stream, writes) = (RequestStream::new(near).unwrap(), Writes::default());
+        assert!(stream.submit(&Operation::delete(b"key"), (None, 1, 0), &writes));
+        far.write_all(b"HD\r\nHD\r\n").unwrap();
+        let mut tokens = Vec::new();
+        let exchanged = stream.exchange(&writes, |ended| tokens.push(ended.token));
+        assert_eq!((exchanged.unwrap_err().kind(), tokens), (io::ErrorKind::InvalidData, vec![1]));
+    }
 
     /// The buffer of a writer that keeps the socket full is bounded, though it is never empty.
     #[test]

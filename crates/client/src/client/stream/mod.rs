@@ -2,7 +2,7 @@
 
 use super::{Answer, Value, repeat};
 use crate::error::Error;
-use crate::operation::{Opcode, Operation, Outcome, memcached_expiry};
+use crate::operation::{Opcode, Operation, Outcome, TEXT_VALUE_BYTES_MAX, memcached_expiry};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
@@ -56,6 +56,9 @@ impl ServerStream {
         if !is_text_key(operation.key) {
             return Err(Error::KeyNotText);
         }
+        if operation.value.len() > TEXT_VALUE_BYTES_MAX {
+            return Err(Error::TooLarge { limit_bytes: None });
+        }
         if let Some((_, error)) = self.silent.as_ref().filter(|(at, _)| *at >= began) {
             return Err(match error {
                 // It was not sent.
@@ -83,12 +86,16 @@ impl ServerStream {
         end: Instant,
     ) -> Result<Answer, Error> {
         self.silent = None;
+        let began = Instant::now();
         let mut stream = match self.stream.take() {
             Some(stream) if stream.server == address && stream.is_idle() => stream,
             _ => match Stream::connect(address, end) {
                 Ok(stream) => stream,
                 Err(error) => {
-                    self.silent = Some((Instant::now(), error.clone()));
+                    // A call whose time was almost over tells nothing of the server.
+                    if end.saturating_duration_since(began) >= self.deadline / 2 {
+                        self.silent = Some((Instant::now(), error.clone()));
+                    }
                     return Err(error);
                 }
             },
@@ -96,7 +103,8 @@ impl ServerStream {
         stream.reader.get_mut().end_at(end);
         let answer = stream.call(operation);
         // A slow server is asked for the others, too.
-        if stream.is_overdue && stream.reader.get_ref().is_silent_for(self.deadline) {
+        let is_silent = stream.reader.get_ref().is_silent_for(self.deadline);
+        if stream.is_overdue && is_silent && began.elapsed() >= self.deadline / 2 {
             self.silent = Some((Instant::now(), Error::TimedOut { server: self.name.clone() }));
         }
         let answer = answer.map_err(|error| match error {

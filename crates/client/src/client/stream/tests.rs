@@ -190,3 +190,12 @@ fn a_slow_server_is_asked_for_the_others() {
     assert_eq!(streams.call((began, None), address, &get).unwrap().outcome, Outcome::NotFound);
     drop(served.join().unwrap());
 }
+
+/// A server takes a value whose length it cannot read for further requests.
+#[test]
+fn a_value_that_the_protocol_cannot_announce_is_not_sent() {
+    let value = vec![0; i32::MAX as usize - 1];
+    let address = "127.0.0.1:9".parse().unwrap();
+    let stored = streams().call((Instant::now(), None), address, &Operation::set(b"key", &value));
+    assert!(matches!(stored, Err(Error::TooLarge { limit_bytes: None })), "{stored:?}");
+}
