@@ -139,8 +139,8 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Length of the longest value that memcached's protocols can announce. A server takes a longer one for further
-/// requests.
+/// Length of the longest value that memcached's protocols can announce. A server takes a longer one for
+/// further requests.
 pub(crate) const TEXT_VALUE_BYTES_MAX: usize = i32::MAX as usize - 2;
 
 /// Converts an expiry in seconds from now to memcached's form.

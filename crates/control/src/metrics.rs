@@ -1,4 +1,4 @@
-//! Names of metrics that a server shows and `micanite top` reads (docs/metrics.md).
+//! Names of metrics that a server shows and `micanite top` reads (docs/reference/statistics.md).
 
 /// Requests, by worker, command and result.
 pub const COMMANDS: &str = "micanite_commands_total";

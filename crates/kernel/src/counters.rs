@@ -6,11 +6,11 @@ pub(crate) const COUNTERS_MAX: usize = 32;
 pub(crate) const SAMPLES: usize = 256;
 
 macro_rules! counters {
-    ($($(#[doc = $what:literal])* $name:ident,)*) => {
+    ($($(#[doc = $help:literal])* $name:ident,)*) => {
         /// Counters of the program since it was attached, in the order of `enum counter`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
-            $($(#[doc = $what])* pub $name: u64,)*
+            $($(#[doc = $help])* pub $name: u64,)*
         }
 
         impl Counters {
@@ -19,6 +19,9 @@ macro_rules! counters {
                 let mut sums = sums.iter().copied();
                 Self { $($name: sums.next().unwrap_or(0),)* }
             }
+
+            /// Names and meanings.
+            pub const HELP: &[(&str, &str)] = &[$((stringify!($name), concat!($($help),*)),)*];
 
             /// Calls `visit` with each name and number.
             pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {

@@ -1,5 +1,5 @@
-//! Writes the manual pages, the completions of shells and the pages of the reference into a directory, from the
-//! command line as it is declared. Packages are built with it:
+//! Writes the manual pages, the completions of shells and the pages of the reference into a directory, from
+//! the command line as it is declared. Packages are built with it:
 //! `cargo run --package micanite --example generate -- DIR`.
 
 use std::fs::{File, create_dir_all};

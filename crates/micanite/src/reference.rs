@@ -1,5 +1,5 @@
-//! The pages of `docs/reference`, made from declarations: `options.md` from those of options, signals and exit
-//! statuses, `statistics.md` from those of statistics.
+//! The pages of `docs/reference`, made from declarations: `options.md` from those of options, signals and
+//! exit statuses, `statistics.md` from those of statistics.
 
 use clap::{Arg, CommandFactory};
 use micanite_server::configuration;
@@ -74,8 +74,12 @@ const STATISTICS: &str = "\
 # Statistics and metrics
 
 Numbers of a server by the names of `stats`, which are memcached's where memcached has the number, and of
-[`/metrics`](../metrics.md). Counters of `stats` begin at 0 with `stats reset`; metrics count from the start of
-the process. A part that a server lacks, such as the native protocol or TLS, shows nothing.
+[`/metrics`](../metrics.md). `stats reset` lets those counters of `stats` begin at 0 whose type says
+\"reset\". All other counters, and metrics, count from the start of the process. A part that a server lacks, such as the
+native protocol, shows nothing. The groups have further lines: settings (`stats settings`), addresses and
+limits; `stats partitions` and `stats conns`. In `stats`, requests that the program in the
+[kernel](../kernel.md#counters) or readers on [this host](../local.md) have answered count as well, in
+`micanite_commands_total` they do not.
 ";
 
 /// Returns the page of statistics.

@@ -56,10 +56,17 @@ fn unsent(operation: &Owned, server: &str) -> Error {
     if operation.rest.only_reads() { Error::TimedOut { server } } else { Error::Unreachable { server } }
 }
 
-/// A server, and the places for calls that wait for it.
+/// A server, and the places for calls that wait for it: for those without ids, and for those with. Ids of a
+/// core that does not answer hold up those of all cores.
 struct Server {
     name: String,
-    places: Arc<Semaphore>,
+    places: [Arc<Semaphore>; 2],
+}
+
+impl Server {
+    fn places(&self, operation: &Owned) -> &Arc<Semaphore> {
+        &self.places[usize::from(operation.rest.opcode.has_id())]
+    }
 }
 
 /// Facts that handles have about the servers.
@@ -71,10 +78,10 @@ struct Servers {
 }
 
 impl Servers {
-    /// Returns whether the calls that wait at the server of a call keep half of its places or more: those of
-    /// silent cores leave the others to the rest.
+    /// Returns whether calls hold half of the places of a call's server, or more: those of silent cores leave
+    /// them to others.
     fn is_crowded(&self, call: &Call) -> bool {
-        self.list[call.server].places.available_permits() < WAITING_MAX / 2
+        self.list[call.server].places(&call.operation).available_permits() < WAITING_MAX / 2
     }
 }
 
@@ -127,7 +134,8 @@ pub(super) fn channel(
     continuum: Continuum,
     deadline_ns: u64,
 ) -> (CallSender, Waiting) {
-    let server = |name| Server { name, places: Arc::new(Semaphore::new(WAITING_MAX)) };
+    let places = || Arc::new(Semaphore::new(WAITING_MAX));
+    let server = |name| Server { name, places: [places(), places()] };
     let list = names.map(server).collect();
     let servers = Arc::new(Servers { continuum, list, deadline: Duration::from_nanos(deadline_ns) });
     let (sender, calls) = mpsc::unbounded_channel();
@@ -144,7 +152,8 @@ impl CallSender {
             _ => self.servers.continuum.find(&operation.key),
         };
         let until = Instant::now() + self.servers.deadline;
-        let Server { name, places } = &self.servers.list[server];
+        let places = self.servers.list[server].places(&operation);
+        let name = &self.servers.list[server].name;
         let ended = || Error::from(io::Error::other("the client's task has ended"));
         let place = match Arc::clone(places).try_acquire_owned() {
             Ok(place) => place,
@@ -197,35 +206,52 @@ impl Waiting {
         queue.insert(place, call);
     }
 
-    /// Passes all calls on that have come, those first that have waited for room. Calls whose line has no
-    /// room wait further, until their deadline.
+    /// Passes all calls on that have come, those first that have waited for room. Lines take turns, because
+    /// they may share room. Calls whose line has none wait further, until their deadline.
     pub fn pass_all(&mut self, taker: &mut impl CallTaker) {
         let now = Instant::now();
-        // Calls that go another way since they began to wait.
-        let mut elsewhere = Vec::new();
-        let servers = &self.servers;
-        self.queues.retain(|line, queue| {
-            let name = &servers.list[line.server].name;
-            while let Some(call) = queue.pop_front() {
-                if call.until <= now {
-                    call.fail_unsent(name);
-                } else if taker.line(&call) != *line {
-                    elsewhere.push(call);
-                } else if let Some(call) = taker.submit(call) {
-                    if servers.is_crowded(&call) && taker.is_silent(*line) {
-                        call.fail_unsent(name);
-                        continue;
-                    }
-                    queue.push_front(call);
-                    return true;
-                }
-            }
-            false
-        });
-        elsewhere.into_iter().for_each(|call| self.pass(call, taker));
+        let mut lines: Vec<Line> = self.queues.keys().copied().collect();
+        while !lines.is_empty() {
+            lines.sort_unstable_by_key(|line| self.queues[line].front().map(|call| call.until));
+            lines.retain(|line| self.pass_first(*line, now, taker));
+        }
         while let Ok(call) = self.calls.try_recv() {
             self.pass(call, taker);
         }
+    }
+
+    /// Passes the first call of a line on. Returns whether there are more and there may be room.
+    fn pass_first(&mut self, line: Line, now: Instant, taker: &mut impl CallTaker) -> bool {
+        let Some(queue) = self.queues.get_mut(&line) else {
+            return false;
+        };
+        let name = &self.servers.list[line.server].name;
+        let call = queue.pop_front();
+        let is_last = queue.is_empty();
+        let mut elsewhere = None;
+        let mut has_room = true;
+        match call {
+            None => {}
+            Some(call) if call.until <= now => call.fail_unsent(name),
+            Some(call) if taker.line(&call) != line => elsewhere = Some(call),
+            Some(call) => match taker.submit(call) {
+                Some(call) if self.servers.is_crowded(&call) && taker.is_silent(line) => {
+                    call.fail_unsent(name)
+                }
+                Some(call) => {
+                    queue.push_front(call);
+                    has_room = false;
+                }
+                None => {}
+            },
+        }
+        if is_last && has_room {
+            self.queues.remove(&line);
+        }
+        if let Some(call) = elsewhere {
+            self.pass(call, taker);
+        }
+        has_room && !is_last
     }
 }
 

@@ -55,10 +55,10 @@ impl Missing {
     }
 }
 
-/// Returns the time by which the turn of a call has to come, whose deadline begins now: so that the server has
-/// time to answer.
+/// Returns the time by which the turn of a call has to come, whose deadline begins now: so that the server
+/// has time to answer.
 pub(super) fn turn_until(now: Instant, deadline: Duration) -> Instant {
-    now + deadline - deadline / 8
+    now + deadline / 2
 }
 
 /// Begins a call in its turn. It waits without a thread until a time. If its caller loses interest before its

@@ -134,7 +134,7 @@ impl Generation {
             let mut place = poisoned.into_inner();
             *place = None;
             // It keeps the client's place at the server, which the next one needs.
-            self.memory.let_go();
+            self.memory.clear();
             self.client.clear_poison();
             place
         });

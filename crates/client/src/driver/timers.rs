@@ -18,10 +18,8 @@ impl Driver {
             }
         }
         while let Some(index) = self.slots.pop_front(&mut self.expired) {
-            let slot = self.slots.get(index);
-            self.counters.timed_out += u64::from(slot.count);
-            let outcome = if slot.was_sent() { Outcome::TimedOut } else { Outcome::ServerDown };
-            self.end_all(index, outcome, sink);
+            self.counters.timed_out += u64::from(self.slots.get(index).count);
+            self.end_all(index, Outcome::TimedOut, sink);
         }
     }
 

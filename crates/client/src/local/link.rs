@@ -189,7 +189,7 @@ impl LocalLink {
                     let attached_for_it = at_ns <= self.attached_at_ns;
                     let began_ns = if attached_for_it { self.attach_began_ns } else { at_ns };
                     // A call whose time was almost over tells nothing of the server.
-                    if now_ns.saturating_sub(began_ns) >= self.deadline_ns / 2 {
+                    if now_ns.saturating_sub(began_ns) >= self.deadline_ns / 4 {
                         self.pause.note_silence(began_ns, now_ns);
                     }
                     Outcome::TimedOut

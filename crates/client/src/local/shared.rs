@@ -42,6 +42,11 @@ impl SharedReading {
         before.is_some()
     }
 
+    /// Lets the memory go.
+    pub(crate) fn clear(&self) {
+        self.replace(None);
+    }
+
     /// Lets the memory go, unless somebody looks a key up.
     pub(crate) fn let_go(&self) {
         let taken = self.reading.try_lock().map(|mut reading| reading.take());

@@ -5,14 +5,25 @@ use std::fs;
 use micanite_wire::hash::KeyHash;
 
 /// Returns a number for this boot of the machine, never zero, if the kernel has one.
-pub(super) fn boot() -> Option<u64> {
+fn boot() -> Option<u64> {
     let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     Some(KeyHash::of(&id, 0).0 | 1)
 }
 
 /// The boot of an image that is of no use before it is closed.
-pub(super) const NO_BOOT: u64 = 0;
-pub(super) const UNFINISHED_COPY: &str = "it is a copy that was not finished";
+const NO_BOOT: u64 = 0;
+
+/// Returns why partitions of these boots that were not closed are of no use; `None` if they are.
+pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&'static str> {
+    let now = boot();
+    if boots.clone().all(|boot| Some(boot) == now) {
+        return None;
+    }
+    match boots.all(|boot| boot == NO_BOOT) {
+        true => Some("it is a copy that was not finished"),
+        false => Some("the machine was started anew while it was in use"),
+    }
+}
 
 /// Purpose of a new image.
 #[derive(Clone, Copy)]

@@ -32,7 +32,7 @@ use crate::log::LogKind;
 use crate::partition::{Partition, Semantics};
 use crate::region::{Field, LogField};
 
-use boot::{NO_BOOT, UNFINISHED_COPY, Use, boot};
+use boot::Use;
 use check::Checked;
 use header::Unusable;
 pub use resize::Resizing;
@@ -105,7 +105,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
             let removed = source.remove_incomplete(discarded);
             let removed = removed.map_err(|error| failed("in", &error))?;
             removed.map_err(|what| damaged(source, &what))?;
-            return create(config, Layout::of(config)?, source, (ImageState::Created, lock), Use::Served);
+            return create(config, Layout::of(config)?, source, (ImageState::Created, lock));
         }
     };
     let unusable = |unusable| match unusable {
@@ -127,12 +127,8 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         partitions.push(Partition::of(region, of));
     }
     let clean = is_clean(&partitions);
-    let boot = boot();
-    let is_of_boot = |partition: &Partition| Some(partition.get(Field::Boot)) == boot;
-    if !clean && !partitions.iter().all(is_of_boot) {
-        let is_copy = partitions.iter().all(|partition| partition.get(Field::Boot) == NO_BOOT);
-        let reason =
-            if is_copy { UNFINISHED_COPY } else { "the machine was started anew while it was in use" };
+    let distrust = boot::distrust(partitions.iter().map(|partition| partition.get(Field::Boot)));
+    if let Some(reason) = distrust.filter(|_| !clean) {
         let reason = reason.to_owned();
         if config.semantics == Semantics::Store {
             let reason =
@@ -141,13 +137,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         }
         drop(partitions);
         source.mark_discarded().map_err(|error| failed("in", &error))?;
-        return create(
-            config,
-            Layout::of(config)?,
-            source,
-            (ImageState::Discarded { reason }, lock),
-            Use::Served,
-        );
+        return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
     }
     let check = |check: &dyn Fn(&Partition) -> Checked| {
         check_all(&partitions, check).map_err(|what| damaged(source, &what))
@@ -269,13 +259,22 @@ pub(crate) fn create_new(
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_incomplete(false)) {
-        Some(Ok(Ok(()))) => create(config, layout, source, (ImageState::Created, lock), Use::Copy),
+        Some(Ok(Ok(()))) => make(config, layout, source, (ImageState::Created, lock), Use::Copy),
         _ => Err(CreateError::of(CreateErrorKind::Exists, format!("there is an image in {source} already"))),
     }
 }
 
-/// Makes an empty image, in place of an existing one.
+/// Makes an empty image for a server, in place of an existing one.
 fn create(
+    config: &Config,
+    layout: Layout,
+    source: &Source<'_>,
+    state: (ImageState, Option<Hold>),
+) -> Result<Opened, CreateError> {
+    make(config, layout, source, state, Use::Served)
+}
+
+fn make(
     config: &Config,
     layout: Layout,
     source: &Source<'_>,

@@ -19,7 +19,7 @@ use crate::cache::error::CreateError;
 use crate::cache::layout::Layout;
 use crate::image::room::{Held, Size, check_space, least, no_room};
 use crate::image::source::{Source, file_name, header_of_file};
-use crate::image::{ImageState, Use, close, create, numbers};
+use crate::image::{ImageState, Use, close, make, numbers};
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
@@ -149,7 +149,7 @@ fn copy_beside(
     };
     check_space(folder, source, (size, config.memory_bytes))?;
     let beside = Source::directory(&folder.path().join(BEING_MADE))?;
-    let made = create(config, layout, &beside, (ImageState::Created, None), Use::Copy)?;
+    let made = make(config, layout, &beside, (ImageState::Created, None), Use::Copy)?;
     let mut copy = Copy::new(old, &made.partitions, size.progress(config.memory_bytes), config.on_resize);
     copy.run();
     if config.semantics == Semantics::Store && copy.left_out > 0 {

@@ -49,8 +49,8 @@ counter_group! {
         answered_again,
         /// Numbered requests of which nothing is known any more.
         forgotten,
-        /// Requests of a turn that had moved as much as it may within the memory: not executed, and told to slow
-        /// down.
+        /// Requests of a turn that had moved as much as it may within the memory: not executed, and told to
+        /// slow down.
         turned_away,
     }
     /// Bursts by their length in datagrams: place `i` counts those of at most `2^i` that are longer than

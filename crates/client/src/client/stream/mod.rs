@@ -93,7 +93,7 @@ impl ServerStream {
                 Ok(stream) => stream,
                 Err(error) => {
                     // A call whose time was almost over tells nothing of the server.
-                    if end.saturating_duration_since(began) >= self.deadline / 2 {
+                    if end.saturating_duration_since(began) >= self.deadline / 4 {
                         self.silent = Some((Instant::now(), error.clone()));
                     }
                     return Err(error);
@@ -104,7 +104,7 @@ impl ServerStream {
         let answer = stream.call(operation);
         // A slow server is asked for the others, too.
         let is_silent = stream.reader.get_ref().is_silent_for(self.deadline);
-        if stream.is_overdue && is_silent && began.elapsed() >= self.deadline / 2 {
+        if stream.is_overdue && is_silent && began.elapsed() >= self.deadline / 4 {
             self.silent = Some((Instant::now(), Error::TimedOut { server: self.name.clone() }));
         }
         let answer = answer.map_err(|error| match error {

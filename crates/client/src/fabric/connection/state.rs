@@ -229,8 +229,6 @@ impl State {
     ) {
         self.end_request(record, was_sent);
         context.counters.timed_out += u64::from(outcome == Outcome::TimedOut && record.token != OWN_TOKEN);
-        let is_unsent = outcome == Outcome::TimedOut && !was_sent && !record.resent;
-        let outcome = if is_unsent { Outcome::ServerDown } else { outcome };
         let mut completion = Completion::without_reply(record.token, record.opcode, outcome);
         completion.resent = record.resent;
         end(completion, context, sink);

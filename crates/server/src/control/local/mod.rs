@@ -19,6 +19,7 @@ use micanite_local::notes::{NOTES_BYTES, Taken};
 
 use crate::configuration::Settings;
 use crate::telemetry::table::Totals;
+use crate::telemetry::table::group::Row;
 pub(crate) use service::LocalThread;
 
 /// State of the readers that workers and reports touch.
@@ -34,7 +35,7 @@ pub struct LocalShared {
 
 /// Counters of the thread that serves the readers. It alone writes them.
 #[derive(Debug, Default)]
-struct LocalCounters {
+pub(crate) struct LocalCounters {
     clients: AtomicU64,
     attached: AtomicU64,
     refused: AtomicU64,
@@ -43,6 +44,19 @@ struct LocalCounters {
     notes: AtomicU64,
     nonsense: AtomicU64,
 }
+
+/// The numbers of `stats local`, behind `local_`.
+pub(crate) const COUNTS: [Row<LocalCounters>; 7] = [
+    ("clients", "Readers that are attached now.", |of| of.clients.load(Ordering::Relaxed)),
+    ("attached", "Readers that have attached.", |of| of.attached.load(Ordering::Relaxed)),
+    ("refused", "Readers that were refused.", |of| of.refused.load(Ordering::Relaxed)),
+    ("hits", "Keys that readers have found.", |of| of.hits.load(Ordering::Relaxed)),
+    ("misses", "Keys that readers have not found.", |of| of.misses.load(Ordering::Relaxed)),
+    ("notes", "Requests that readers have noted for the eviction policy.", |of| {
+        of.notes.load(Ordering::Relaxed)
+    }),
+    ("nonsense", "Looks at notes of a reader that made no sense.", |of| of.nonsense.load(Ordering::Relaxed)),
+];
 
 impl LocalShared {
     /// Makes the page of the readers.
@@ -85,18 +99,7 @@ impl LocalShared {
 
     /// Calls with the name of each count, and the count. The first one may fall.
     pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
-        let of = &self.counters;
-        for (name, count) in [
-            ("clients", &of.clients),
-            ("attached", &of.attached),
-            ("refused", &of.refused),
-            ("hits", &of.hits),
-            ("misses", &of.misses),
-            ("notes", &of.notes),
-            ("nonsense", &of.nonsense),
-        ] {
-            visit(name, self.of(count));
-        }
+        COUNTS.iter().for_each(|(name, _, count)| visit(name, count(&self.counters)));
     }
 
     fn of(&self, counter: &AtomicU64) -> u64 {

@@ -33,6 +33,8 @@ use micanite_engine::{Cache, Route, WorkerNodes};
 use micanite_memory::numa::Policy;
 use nix::errno::Errno;
 
+use crate::telemetry::table::group::Row;
+
 pub use found::Found;
 pub use places::{Place, State};
 pub(crate) use text::sampled;
@@ -60,7 +62,7 @@ pub struct NumaState {
 
 /// Counts of moves and pages.
 #[derive(Debug, Default)]
-struct Counts {
+pub(crate) struct Counts {
     begun: AtomicU64,
     done: AtomicU64,
     given_up: AtomicU64,
@@ -68,6 +70,20 @@ struct Counts {
     pages_moved: AtomicU64,
     pages_failed: AtomicU64,
 }
+
+/// The numbers of `stats numa`, behind `numa_`.
+pub(crate) const COUNTS: [Row<Counts>; 6] = [
+    ("moves_begun", "Moves of a partition's memory that have begun.", |of| of.begun.load(Ordering::Relaxed)),
+    ("moves_done", "Moves that are done.", |of| of.done.load(Ordering::Relaxed)),
+    ("moves_given_up", "Moves that were given up, in part or at all.", |of| {
+        of.given_up.load(Ordering::Relaxed)
+    }),
+    ("moves_cancelled", "Moves that a newer one has replaced.", |of| of.cancelled.load(Ordering::Relaxed)),
+    ("pages_moved", "Pages of 4 KiB that have moved.", |of| of.pages_moved.load(Ordering::Relaxed)),
+    ("pages_failed", "Pages of 4 KiB that have failed to move.", |of| {
+        of.pages_failed.load(Ordering::Relaxed)
+    }),
+];
 
 /// What a change of a route means for a partition's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,17 +150,7 @@ impl NumaState {
 
     /// Calls `each` with the name and the value of each count.
     pub fn each_count(&self, mut each: impl FnMut(&'static str, u64)) {
-        let counts = &self.counts;
-        for (name, count) in [
-            ("moves_begun", &counts.begun),
-            ("moves_done", &counts.done),
-            ("moves_given_up", &counts.given_up),
-            ("moves_cancelled", &counts.cancelled),
-            ("pages_moved", &counts.pages_moved),
-            ("pages_failed", &counts.pages_failed),
-        ] {
-            each(name, count.load(Ordering::Relaxed));
-        }
+        COUNTS.iter().for_each(|(name, _, count)| each(name, count(&self.counts)));
     }
 
     /// Notes the new route of a partition. To be called by one thread at a time for a partition.

@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::telemetry::table::{Family, Kind};
+use crate::telemetry::table::Family;
 
 /// Labels of a sample.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
@@ -15,17 +15,14 @@ pub(super) type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
 pub(super) struct Exposition {
     text: String,
     family: &'static str,
+    labels: &'static [&'static str],
 }
 
 impl Exposition {
     /// Begins a family. What follows belongs to it.
     pub fn family(&mut self, family: &Family) {
-        self.begin(family.name, family.kind, family.help);
-    }
-
-    /// Begins a family of this name.
-    pub fn begin(&mut self, name: &'static str, kind: Kind, help: &str) {
-        self.family = name;
+        let Family { name, kind, help, labels } = *family;
+        (self.family, self.labels) = (name, labels);
         let kind = kind.name();
         // Writing to a String cannot fail, here and below.
         let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
@@ -72,6 +69,8 @@ impl Exposition {
     }
 
     fn line(&mut self, suffix: &str, labels: Labels<'_>, value: impl Display) {
+        let names = labels.iter().map(|(name, _)| *name).filter(|name| *name != "le");
+        debug_assert!(names.eq(self.labels.iter().copied()), "{} has other labels", self.family);
         self.text.push_str(self.family);
         self.text.push_str(suffix);
         for (number, (name, label)) in labels.iter().enumerate() {
@@ -93,15 +92,16 @@ fn escaped(label: &dyn Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::table::Kind;
 
     #[test]
     fn text_is_as_prometheus_reads_it() {
         let mut exposition = Exposition::default();
-        let family = |name, kind, help| Family { name, kind, labels: &[], help };
-        exposition.one(&family("a_total", Kind::Counter, "Help."), 3);
-        exposition.family(&family("b", Kind::Gauge, "More help."));
+        let family = |name, kind, labels, help| Family { name, kind, labels, help };
+        exposition.one(&family("a_total", Kind::Counter, &[], "Help."), 3);
+        exposition.family(&family("b", Kind::Gauge, &["x", "y"], "More help."));
         exposition.sample(&[("x", &1), ("y", &"a\"\\\n")], 0.5);
-        exposition.family(&family("c_seconds", Kind::Histogram, "Times."));
+        exposition.family(&family("c_seconds", Kind::Histogram, &["x"], "Times."));
         let bounds = [(0.25, 2), (0.5, 1)].into_iter();
         exposition.histogram(&[("x", &1)], bounds, 4, 7.5);
         let expected = r#"# HELP a_total Help.

@@ -15,10 +15,12 @@ mod udp;
 
 pub(crate) use connections::connections;
 pub use connections::{ConnectionState, ConnectionTable, ConnectionsProgress};
-pub use fabric::{chunks, fabric};
+pub use fabric::fabric;
+pub(crate) use fabric::{CHUNK_EVENTS, CHUNK_USE};
 pub use kernel::kernel;
 pub use local::local;
-pub use native::{filter, native};
+pub(crate) use native::FILTER;
+pub use native::native;
 pub use partitions::{numa, partitions};
 pub use prefixes::{PrefixCounts, Prefixes};
 pub use report::{general, items, slabs};

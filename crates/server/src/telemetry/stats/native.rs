@@ -7,6 +7,7 @@ use crate::limits::STATS_WORKERS_MAX;
 use crate::output::Output;
 use crate::shared::Shared;
 use crate::telemetry::table::Counter;
+use crate::telemetry::table::group::Row;
 
 /// Writes them, without the final `END`; nothing where the protocol is not spoken.
 pub fn native(shared: &Shared, output: &mut Output<'_>) {
@@ -18,7 +19,9 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("generation", native.generation(&shared.cache));
     lines.stat("payload_bytes", native.payload_bytes);
     for (number, of) in native.filters() {
-        filter(&of, |name, count| lines.stat(&format!("port_{number}:{name}"), count));
+        for (name, _, count) in FILTER {
+            lines.stat(&format!("port_{number}:{name}"), count(&of));
+        }
     }
     let workers = native.counters.iter().zip(&shared.counters);
     // Counters of frames make the lines of a worker half as many again.
@@ -45,18 +48,14 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
     }
 }
 
-/// Calls with the name of each count of a filter in front of a port.
-pub fn filter(of: &FilterCounters, mut visit: impl FnMut(&'static str, u64)) {
-    for (name, count) in [
-        ("filter_redirected", of.redirected),
-        ("filter_no_socket", of.no_socket),
-        ("filter_other_protocol", of.other_protocol),
-        ("filter_other_port", of.other_port),
-        ("filter_other_address", of.other_address),
-        ("filter_fragments", of.fragments),
-        ("filter_options", of.options),
-        ("filter_short", of.short),
-    ] {
-        visit(name, count);
-    }
-}
+/// The numbers of a filter in front of a port.
+pub(crate) const FILTER: [Row<FilterCounters>; 8] = [
+    ("filter_redirected", "Frames that came to a worker.", |of| of.redirected),
+    ("filter_no_socket", "Frames for the port on a queue that nobody serves.", |of| of.no_socket),
+    ("filter_other_protocol", "Frames of another protocol, left to the kernel.", |of| of.other_protocol),
+    ("filter_other_port", "Frames for another port, left to the kernel.", |of| of.other_port),
+    ("filter_other_address", "Frames for another address, left to the kernel.", |of| of.other_address),
+    ("filter_fragments", "Parts of longer packets, left to the kernel.", |of| of.fragments),
+    ("filter_options", "Frames with options or extension headers, left to the kernel.", |of| of.options),
+    ("filter_short", "Frames shorter than their headers, left to the kernel.", |of| of.short),
+];

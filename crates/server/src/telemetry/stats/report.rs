@@ -11,7 +11,7 @@ use crate::telemetry::table::{self, View};
 /// Writes the general statistics, without the final `END`.
 pub fn general(server: &Server, now_s: u32, output: &mut Output<'_>) {
     let (view, mut lines) = (View::new(server, now_s), Lines::new(output));
-    for statistic in table::all() {
+    for statistic in table::all().filter(|statistic| !statistic.general.is_empty()) {
         if let Some(shown) = view.shown(statistic) {
             statistic.general.iter().for_each(|name| lines.stat(name, &shown));
         }

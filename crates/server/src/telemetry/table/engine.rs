@@ -40,24 +40,44 @@ const fn server(help: &'static str, value: fn(&View<'_>) -> u64) -> Statistic {
     Statistic::gauge(help, Value::Server(value))
 }
 
+/// memcached's view of the memory for items: one class, whose pages are the partitions.
+pub(super) const SLABS: &[Statistic] = &[
+    gauge("Bytes of a unit, of which items are multiples.", |_| CHUNK_BYTES).slab("chunk_size"),
+    server("Units of a partition.", |view| {
+        view.engine.data_bytes / CHUNK_BYTES / view.server.shared.cache.layout().partitions as u64
+    })
+    .slab("chunks_per_page"),
+    server("Partitions.", |view| view.server.shared.cache.layout().partitions as u64).slab("total_pages"),
+    gauge("Units of all partitions.", |of| of.data_bytes / CHUNK_BYTES).slab("total_chunks"),
+    gauge("Units of items that can be found.", |of| of.item_bytes_live / CHUNK_BYTES).slab("used_chunks"),
+    gauge("Units that no item holds that can be found.", |of| {
+        (of.data_bytes / CHUNK_BYTES).saturating_sub(of.item_bytes_live / CHUNK_BYTES)
+    })
+    .slab("free_chunks"),
+];
+
 pub(super) const ENGINE: &[Statistic] = &[
     server(
-        "Limit of the memory for items, headers and index: -m, or what ctl memory or cache_memlimit have \
-            set.",
+        "Limit in bytes of the memory for items, headers and index: -m, or what ctl memory or cache_memlimit \
+         have set.",
         |view| view.memory_limit_bytes(),
     )
     .stat(&["limit_maxbytes"])
     .metric(metrics::MEMORY_LIMIT),
-    server("The most that the limit can be raised to while the server runs (--memory-max).", |view| {
+    server("The most bytes that the limit can be raised to while the server runs (--memory-max).", |view| {
         view.server.settings.memory_bytes_max as u64
     })
     .stat(&["limit_maxbytes_most"]),
     server(
-        "Memory that is in use or free for items; more than the limit while the server gives memory back.",
+        "Bytes of memory in use or free for items; more than the limit while the server gives memory back.",
         |view| view.server.shared.cache.memory_used_bytes() as u64,
     )
     .stat(&["total_malloced"])
     .metric("micanite_memory_used_bytes"),
+    gauge("Items that can be found.", |of| of.items_live)
+        .stat(&["curr_items"])
+        .item("number")
+        .metric(metrics::ITEMS),
     gauge("Bytes of items that can be found, with their headers.", |of| of.item_bytes_live)
         .stat(&["bytes"])
         .item("mem_requested")
@@ -74,10 +94,6 @@ pub(super) const ENGINE: &[Statistic] = &[
         view.memory_limit_bytes().saturating_sub(of.item_bytes_live + of.index_bytes + of.early_bytes)
     })
     .part(&MEMORY, &[("use", "rest")]),
-    gauge("Items that can be found.", |of| of.items_live)
-        .stat(&["curr_items"])
-        .item("number")
-        .metric(metrics::ITEMS),
     counter("Items ever stored.", Stats::items_stored)
         .stat(&["total_items"])
         .metric("micanite_items_stored_total"),
@@ -89,10 +105,10 @@ pub(super) const ENGINE: &[Statistic] = &[
     counter("Live items that had to leave because their bucket was full.", |of| of.evicted_bucket)
         .stat(&["evicted_bucket_full"])
         .part(&EVICTIONS, &[("reason", "bucket_full")]),
-    counter("Evicted items that nobody had asked for.", |of| of.evicted_unfetched)
+    counter("Evicted items that nobody had asked for since they were stored.", |of| of.evicted_unfetched)
         .stat(&["evicted_unfetched"])
         .item("evicted_unfetched"),
-    counter("Expired items that nobody had asked for.", |of| of.expired_unfetched)
+    counter("Expired items that nobody had asked for since they were stored.", |of| of.expired_unfetched)
         .stat(&["expired_unfetched"])
         .item("expired_unfetched"),
     counter("Items removed after their expiry.", |of| of.expired)
@@ -108,7 +124,7 @@ pub(super) const ENGINE: &[Statistic] = &[
     counter("New items that had been evicted shortly before.", |of| of.ghosts_met)
         .stat(&["ghosts_met"])
         .metric("micanite_ghosts_met_total"),
-    counter("Writes refused because there was no space.", |of| of.out_of_memory)
+    counter("Writes of any kind that the engine refused for want of space.", |of| of.out_of_memory)
         .stat(&["out_of_memory"])
         .item("outofmemory")
         .metric("micanite_writes_refused_total"),
@@ -135,16 +151,4 @@ pub(super) const ENGINE: &[Statistic] = &[
         Value::Text(|view| view.pages().to_owned()),
     )
     .stat(&["pages"]),
-    gauge("Unit of an item's length.", |_| CHUNK_BYTES).slab("chunk_size"),
-    server("Units of a partition.", |view| {
-        view.engine.data_bytes / CHUNK_BYTES / view.server.shared.cache.layout().partitions as u64
-    })
-    .slab("chunks_per_page"),
-    server("Partitions.", |view| view.server.shared.cache.layout().partitions as u64).slab("total_pages"),
-    gauge("Units of all partitions.", |of| of.data_bytes / CHUNK_BYTES).slab("total_chunks"),
-    gauge("Units of items that can be found.", |of| of.item_bytes_live / CHUNK_BYTES).slab("used_chunks"),
-    gauge("Other units.", |of| {
-        (of.data_bytes / CHUNK_BYTES).saturating_sub(of.item_bytes_live / CHUNK_BYTES)
-    })
-    .slab("free_chunks"),
 ];

@@ -1,7 +1,7 @@
 //! Counters of a part that a server may lack, by the names of the part's group of `stats`.
 
-/// Declares the counters of a worker, which that worker alone writes: each with its meaning, which the page of
-/// statistics shows. Further fields may follow.
+/// Declares the counters of a worker, which that worker alone writes: each with its meaning, which the page
+/// of statistics shows. Further fields may follow.
 macro_rules! counter_group {
     (
         $(#[doc = $title:literal])* $group:ident {
@@ -30,3 +30,6 @@ macro_rules! counter_group {
 }
 
 pub(crate) use counter_group;
+
+/// A number of a group: name, meaning, source.
+pub(crate) type Row<T> = (&'static str, &'static str, fn(&T) -> u64);

@@ -23,12 +23,12 @@ use micanite_engine::Stats;
 use crate::shared::{AcceptorNumbers, Server};
 
 /// All statistics, in the order of `stats`.
-const TABLE: [&[Statistic]; 3] = [process::PROCESS, workers::WORKERS, engine::ENGINE];
+const TABLE: [&[Statistic]; 4] = [engine::SLABS, process::PROCESS, workers::WORKERS, engine::ENGINE];
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It only grows, until `stats reset` lets `stats` begin at 0.
+    /// It only grows.
     Counter,
     /// It goes up and down.
     Gauge,
@@ -48,7 +48,7 @@ impl Kind {
 }
 
 /// Metrics of one name.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
     pub name: &'static str,
     pub kind: Kind,
@@ -165,14 +165,6 @@ impl Statistic {
         self.help.trim_ascii_start()
     }
 
-    /// Returns the name of the metric.
-    pub fn metric_name(&self) -> Option<&'static str> {
-        self.metric.map(|metric| match metric {
-            Metric::Own(name) => name,
-            Metric::Part(family, _) => family.name,
-        })
-    }
-
     /// Returns the labels that tell the metric from others of its family.
     pub fn metric_labels(&self) -> &'static [(&'static str, &'static str)] {
         match self.metric {
@@ -181,12 +173,18 @@ impl Statistic {
         }
     }
 
-    /// Returns the type and the meaning of the metric's family.
-    pub fn family(&self) -> (Kind, &'static str) {
-        match self.metric {
-            Some(Metric::Part(family, _)) => (family.kind, family.help),
-            _ => (self.kind, self.help()),
-        }
+    /// Returns the metric's family, if there is a metric.
+    fn family(&self) -> Option<Family> {
+        let labels: &[&str] = if self.is_of_workers() { &["worker"] } else { &[] };
+        self.metric.map(|metric| match metric {
+            Metric::Own(name) => Family { name, kind: self.kind, labels, help: self.help() },
+            Metric::Part(family, _) => *family,
+        })
+    }
+
+    /// Returns whether `stats reset` lets the counter begin at 0.
+    pub fn begins_anew(&self) -> bool {
+        self.kind == Kind::Counter && !matches!(self.value, Value::Server(_))
     }
 
     /// Returns whether the value is a word.
@@ -217,6 +215,21 @@ impl Statistic {
     }
 }
 
+/// Returns each family of metrics with its statistics, in the table's order.
+pub(crate) fn families() -> Vec<(Family, Vec<&'static Statistic>)> {
+    let mut families: Vec<(Family, Vec<&'static Statistic>)> = Vec::new();
+    for statistic in all() {
+        let Some(family) = statistic.family() else {
+            continue;
+        };
+        match families.iter_mut().find(|(known, _)| known.name == family.name) {
+            Some((_, parts)) => parts.push(statistic),
+            None => families.push((family, vec![statistic])),
+        }
+    }
+    families
+}
+
 /// Returns each statistic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Statistic> {
     TABLE.into_iter().flatten()
@@ -238,7 +251,7 @@ mod tests {
             names.iter().for_each(|name| *counts.entry(name).or_insert(0) += 1);
             assert!(!names.is_empty() && counts.values().all(|count| *count == 1), "{counts:?}");
         }
-        let metrics = all().filter_map(|it| Some((it.metric_name()?, it.metric_labels())));
+        let metrics = all().filter_map(|it| Some((it.family()?.name, it.metric_labels())));
         let mut metrics: Vec<_> = metrics.collect();
         let count = metrics.len();
         metrics.sort_unstable();
@@ -249,14 +262,16 @@ mod tests {
     /// Names tell the type and the unit, as Prometheus' users expect.
     #[test]
     fn metrics_have_names_of_their_kinds() {
-        for statistic in all() {
-            let Some(name) = statistic.metric_name() else {
-                continue;
-            };
-            let (kind, help) = statistic.family();
+        for (Family { name, kind, labels, help }, parts) in families() {
             assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
-            assert!(help.ends_with('.') && !statistic.is_text(), "{name}");
-            assert!(!statistic.is_ns || name.contains("_seconds"), "{name}");
+            assert!(help.ends_with('.'), "{name}");
+            for part in parts {
+                let worker = part.is_of_workers().then_some("worker");
+                let all: Vec<_> =
+                    worker.into_iter().chain(part.metric_labels().iter().map(|it| it.0)).collect();
+                assert_eq!(all, labels, "{name}");
+                assert!(!part.is_text() && (!part.is_ns || name.contains("_seconds")), "{name}");
+            }
         }
     }
 

@@ -33,8 +33,10 @@ pub(super) const PROCESS: &[Statistic] = &[
     gauge("Unix time.", |view| view.now_s.into()).stat(&["time"]),
     gauge("Unix time at which the server has started.", |view| view.server.started_s.into())
         .metric("micanite_start_time_seconds"),
-    text("Version, behind memcached's whose protocol it speaks.", |_| crate::VERSION.to_owned())
-        .stat(&["version"]),
+    text("Version of memcached whose replies these are, and the server's own behind it.", |_| {
+        crate::VERSION.to_owned()
+    })
+    .stat(&["version"]),
     gauge("Bits of a pointer.", |_| usize::BITS.into()).stat(&["pointer_size"]),
     text("CPU time in user mode, in seconds.", |_| seconds(|usage| usage.user_time())).stat(&["rusage_user"]),
     text("CPU time in the kernel, in seconds.", |_| seconds(|usage| usage.system_time()))
@@ -82,35 +84,24 @@ pub(super) const PROCESS: &[Statistic] = &[
     counter("Routes changed because of the load.", |view| view.server.balance.changes())
         .stat(&["balance_changes"])
         .metric("micanite_balance_changes_total"),
-    gauge("Connections that watch.", |view| view.server.shared.watch.numbers().watchers)
-        .stat(&["log_watchers"]),
-    counter("Lines that workers have written for watchers.", |view| {
-        view.server.shared.watch.numbers().written
-    })
-    .stat(&["log_worker_written"]),
-    counter("Lines that a watcher has missed.", |view| view.server.shared.watch.numbers().skipped)
-        .stat(&["log_watcher_skipped"]),
-    counter("Lines sent to watchers.", |view| view.server.shared.watch.numbers().sent)
-        .stat(&["log_watcher_sent"]),
-    gauge("1 while requests are recorded (ctl record).", |view| {
-        view.server.shared.recorder.numbers().is_recording.into()
-    })
-    .stat(&["recording"])
-    .metric("micanite_recording"),
-    counter("Requests that were recorded; begins at 0 with each recording.", |view| {
-        view.server.shared.recorder.numbers().records
-    })
-    .stat(&["recorded_requests"])
-    .metric("micanite_recorded_requests_total"),
-    gauge("Length of the recording's file, or the last one's.", |view| {
-        view.server.shared.recorder.numbers().bytes
-    })
-    .stat(&["recorded_bytes"])
-    .metric("micanite_recorded_bytes"),
+    gauge("Connections that watch.", |view| view.watch().watchers).stat(&["log_watchers"]),
+    counter("Lines that workers have written for watchers.", |view| view.watch().written)
+        .stat(&["log_worker_written"]),
+    counter("Lines that a watcher has missed.", |view| view.watch().skipped).stat(&["log_watcher_skipped"]),
+    counter("Lines sent to watchers.", |view| view.watch().sent).stat(&["log_watcher_sent"]),
+    gauge("1 while requests are recorded (ctl record).", |view| view.recorder().is_recording.into())
+        .stat(&["recording"])
+        .metric("micanite_recording"),
+    counter("Requests that were recorded; begins at 0 with each recording.", |view| view.recorder().records)
+        .stat(&["recorded_requests"])
+        .metric("micanite_recorded_requests_total"),
+    gauge("Length of the recording's file, or the last one's.", |view| view.recorder().bytes)
+        .stat(&["recorded_bytes"])
+        .metric("micanite_recorded_bytes"),
     counter(
         "Requests of recorded keys that are missing, because they came too fast; begins at 0 with each \
              recording.",
-        |view| view.server.shared.recorder.numbers().dropped,
+        |view| view.recorder().dropped,
     )
     .stat(&["recording_dropped"])
     .metric("micanite_recording_dropped_total"),

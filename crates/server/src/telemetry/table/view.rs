@@ -1,11 +1,14 @@
 //! The numbers at one moment.
 
+use std::cell::OnceCell;
 use std::fmt;
 
 use micanite_engine::{Pages, Stats};
 
 use super::{Kind, Statistic, Totals, Value};
 use crate::shared::{AcceptorNumbers, Baseline, Server};
+use crate::telemetry::record::RecorderNumbers;
+use crate::telemetry::watch::WatchNumbers;
 
 /// A server, and its numbers at one moment.
 pub(crate) struct View<'s> {
@@ -16,6 +19,8 @@ pub(crate) struct View<'s> {
     pub engine: Stats,
     acceptor: AcceptorNumbers,
     before: Baseline,
+    watch: OnceCell<WatchNumbers>,
+    recorder: OnceCell<RecorderNumbers>,
 }
 
 /// A number or a word of `stats`.
@@ -35,9 +40,11 @@ impl fmt::Display for Shown {
 
 impl<'s> View<'s> {
     pub fn new(server: &'s Server, now_s: u32) -> Self {
-        let (totals, engine) = (server.totals(), server.shared.cache.stats());
-        let (acceptor, before) = (server.acceptor.now(), server.baseline());
-        Self { server, now_s, totals, engine, acceptor, before }
+        // A reset meanwhile would leave numbers of before it.
+        let before = server.baseline();
+        let (totals, acceptor) = (server.totals(), server.acceptor.now());
+        let (watch, recorder) = (OnceCell::new(), OnceCell::new());
+        Self { server, now_s, totals, engine: server.shared.cache.stats(), acceptor, before, watch, recorder }
     }
 
     /// Returns a number since the start of the server; 0 for a word.
@@ -64,12 +71,22 @@ impl<'s> View<'s> {
             Value::Acceptor(of) => of(&self.before.acceptor),
             Value::Server(_) => 0,
         };
-        Some(Shown::Number(self.now(statistic.value).wrapping_sub(before)))
+        Some(Shown::Number(self.now(statistic.value).saturating_sub(before)))
     }
 
     /// Returns the number of open connections.
     pub fn connections(&self) -> u64 {
         self.acceptor.accepted.saturating_sub(self.totals.connections_closed)
+    }
+
+    /// Returns the numbers of the watchers, of one moment.
+    pub fn watch(&self) -> &WatchNumbers {
+        self.watch.get_or_init(|| self.server.shared.watch.numbers())
+    }
+
+    /// Returns the numbers of the recorder, of one moment.
+    pub fn recorder(&self) -> &RecorderNumbers {
+        self.recorder.get_or_init(|| self.server.shared.recorder.numbers())
     }
 
     /// Returns the limit of the memory.

@@ -77,12 +77,6 @@ macro_rules! counters {
             pub fn add(&mut self, counters: &Counters) {
                 $(self.$name += counters.$name.get();)*
             }
-
-            /// Returns the counts since `baseline`.
-            #[must_use]
-            pub fn since(&self, baseline: &Self) -> Self {
-                Self { $($name: self.$name.wrapping_sub(baseline.$name),)* }
-            }
         }
 
         pub(super) const WORKERS: &[Statistic] = &[$(
@@ -96,7 +90,7 @@ macro_rules! counters {
 
 // The name of a counter is that in `stats`, where `unlisted` does not keep it out.
 counters! {
-    /// Keys asked for by get, gets, gat and gats.
+    /// Keys asked for by gets of any protocol, gat and gats among them.
     cmd_get;
     /// Stores of any kind, failed ones included.
     cmd_set.slab("cmd_set").part(&COMMANDS, &[("command", "set"), ("result", "any")]);
@@ -106,9 +100,9 @@ counters! {
     cmd_flush_namespace.part(&COMMANDS, &[("command", "flush_namespace"), ("result", "any")]);
     /// Keys asked for by touch, gat and gats.
     cmd_touch;
-    /// Keys that get and gets have found.
+    /// Keys that gets without a touch have found.
     get_hits.slab("get_hits").part(&COMMANDS, &[("command", "get"), ("result", "hit")]);
-    /// Keys that get and gets have not found.
+    /// Keys that gets without a touch have not found.
     get_misses.part(&COMMANDS, &[("command", "get"), ("result", "miss")]);
     /// Keys that delete has found.
     delete_hits.slab("delete_hits").part(&COMMANDS, &[("command", "delete"), ("result", "hit")]);
@@ -134,11 +128,11 @@ counters! {
     touch_misses.part(&COMMANDS, &[("command", "touch"), ("result", "miss")]);
     /// Values above the limit of -I.
     store_too_large.part(&REFUSED, &[("reason", "too_large")]);
-    /// Values that found no space.
+    /// Stores that found no space.
     store_no_memory.part(&REFUSED, &[("reason", "no_memory")]);
-    /// Bytes read from connections.
+    /// Bytes of requests over connections and datagrams.
     bytes_read.metric(metrics::RECEIVED_BYTES);
-    /// Bytes sent to connections.
+    /// Bytes of replies over connections and datagrams.
     bytes_written.metric(metrics::SENT_BYTES);
     /// Attempts to authenticate, failed ones included.
     auth_cmds.metric("micanite_authentications_total");
@@ -148,7 +142,7 @@ counters! {
     auth_limited.metric("micanite_authentications_limited_total");
     /// Connections closed because they did not authenticate in time.
     auth_timeouts.metric("micanite_authentication_timeouts_total");
-    /// TLS handshakes that began a session.
+    /// TLS handshakes that began a new session.
     ssl_new_sessions.metric("micanite_tls_sessions_total").when(has_tls);
     /// TLS handshakes that failed or were too slow.
     ssl_handshake_errors.metric("micanite_tls_handshake_errors_total").when(has_tls);
@@ -187,19 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_are_sums_and_differences() {
+    fn totals_are_sums() {
         let (one, two) = (Counters::default(), Counters::default());
         one.get_hits.add(3);
         two.get_hits.add(4);
-        let mut before = Totals::default();
-        before.add(&one);
-        before.add(&two);
-        assert_eq!(before.get_hits, 7);
-        one.get_hits.add(5);
-        let mut after = Totals::default();
-        after.add(&one);
-        after.add(&two);
-        assert_eq!(after.since(&before).get_hits, 5);
-        assert_eq!(after.since(&before).get_misses, 0);
+        let mut sum = Totals::default();
+        [&one, &two].into_iter().for_each(|counters| sum.add(counters));
+        assert_eq!((sum.get_hits, sum.get_misses), (7, 0));
     }
 }

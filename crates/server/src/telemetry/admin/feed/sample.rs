@@ -17,8 +17,8 @@ enum Source {
     Busy(fn(&Moment) -> u64),
     /// A level, in the later of two moments.
     Level(fn(&Moment) -> u64),
-    /// A quantile, in microseconds, of the requests of all classes or of one, or the number of those that were
-    /// timed, per second.
+    /// A quantile, in microseconds, of the requests of all classes or of one, or the number of those that
+    /// were timed, per second.
     Timed(Option<usize>, Option<f64>),
 }
 
@@ -91,8 +91,8 @@ fn series() -> impl Iterator<Item = &'static Series> {
     COUNTS.iter().chain(&TIMES)
 }
 
-/// Returns the names of the numbers, in their order. Rates are per second, times in microseconds. `_timed` are
-/// the requests per second that were timed: the quantiles rest on them.
+/// Returns the names of the numbers, in their order. Rates are per second, times in microseconds. `_timed`
+/// are the requests per second that were timed: the quantiles rest on them.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     series().map(|series| series.name)
 }

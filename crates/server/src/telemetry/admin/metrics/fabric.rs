@@ -3,7 +3,7 @@
 use super::super::exposition::Exposition;
 use super::families;
 use crate::shared::Server;
-use crate::telemetry::stats;
+use crate::telemetry::stats::{CHUNK_EVENTS, CHUNK_USE};
 
 pub(super) fn write(server: &Server, to: &mut Exposition) {
     let (Some(fabric), Some(settings)) = (&server.shared.fabric, &server.settings.fabric) else {
@@ -28,16 +28,13 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
         return;
     };
     to.one(&families::FABRIC_CACHE, cache.geometry.bytes() as u64);
+    let stats = server.shared.cache.chunk_stats();
     to.family(&families::FABRIC_CHUNK_EVENTS);
-    stats::chunks(server, |event, grows, count| {
-        if grows {
-            to.sample(&[("event", &event)], count);
-        }
-    });
+    for (event, _, count) in CHUNK_EVENTS {
+        to.sample(&[("event", &event)], count(&stats));
+    }
     to.family(&families::FABRIC_CHUNKS);
-    stats::chunks(server, |state, grows, count| {
-        if !grows {
-            to.sample(&[("use", &state)], count);
-        }
-    });
+    for (state, _, count) in CHUNK_USE {
+        to.sample(&[("use", &state)], count(&stats));
+    }
 }

@@ -1,5 +1,5 @@
-//! Families of metrics whose samples need more than a row of the table of statistics: histograms, parts that a
-//! server may lack, lists of partitions, what is known before the server runs.
+//! Families of metrics whose samples need more than a row of the table of statistics: histograms, parts that
+//! a server may lack, lists of partitions, what is known before the server runs.
 
 use micanite_control::metrics;
 
@@ -24,7 +24,8 @@ families! {
     PROCESS_FDS = Gauge "process_open_fds", [], "Open descriptors.";
     PROCESS_FDS_MAX = Gauge "process_max_fds", [], "Descriptors that are allowed.";
     REQUEST_DURATION = Histogram metrics::REQUEST_DURATION, ["command", "transport"],
-        "From the end of the worker's wait to the replies of the turn, by command and transport.";
+        "From the end of the worker's wait to the replies of the turn, by command (get, set, touch, delete, \
+         arithmetic) and transport (stream: TCP and Unix sockets, native, udp, fabric).";
     WORKER_REQUEST_DURATION = Histogram "micanite_worker_request_duration_seconds", ["worker"],
         "The same by worker, all commands and transports together.";
     WORKER_CONNECTIONS = Gauge metrics::WORKER_CONNECTIONS, ["worker"], "Open connections of a worker.";
@@ -38,8 +39,8 @@ families! {
     PARTITION_OWNER = Gauge "micanite_partition_owner", ["partition"],
         "The worker that owns a partition; the first 128 partitions.";
     PARTITION_BUSY = Gauge "micanite_partition_busy_ratio", ["partition"],
-        "Time that a partition's requests take their worker, in parts of a core, as balancing has estimated it \
-         last; the first 128 partitions, while routes follow the load.";
+        "Time that a partition's requests take their worker, in parts of a core, as balancing has estimated \
+         it last; the first 128 partitions, while routes follow the load.";
     PARTITION_REQUESTS = Counter "micanite_partition_requests_total", ["partition"],
         "Requests for a partition; the first 128 partitions, with several workers.";
     NATIVE_EVENTS = Counter "micanite_native_events_total", ["worker", "event"],
@@ -57,21 +58,23 @@ families! {
     KERNEL_GET_PAUSED = Gauge "micanite_kernel_get_paused", [],
         "1 while it answers nothing, because requests are watched or recorded.";
     KERNEL_GET_PASSED = Counter "micanite_kernel_get_passed_total", ["interface", "reason"],
-        "Datagrams for the server that the program passed on, by reason.";
+        "Datagrams for the server that the program passed on, by reason, as passed_ of `stats kernel`.";
     KERNEL_GET_EVENTS = Counter "micanite_kernel_get_events_total", ["interface", "event"],
         "Events of the program, by the names of `stats kernel`; not in micanite_commands_total.";
     NUMA_BOUND = Gauge "micanite_numa_bound", [],
         "1 if partitions are bound to the NUMA nodes of their owners; absent with one node.";
     NUMA_PARTITIONS = Gauge "micanite_numa_partitions", ["node"],
-        "Partitions by the NUMA nodes that they are bound to; any: the owner's node gives no memory.";
+        "Partitions by the NUMA nodes that they are bound to: 0,1 if interleaved, any if the owner's node \
+         gives no memory.";
     NUMA_NODE = Gauge "micanite_partition_numa_node", ["partition", "node"],
         "1: the partition is bound to these NUMA nodes; the first 128 partitions.";
     NUMA_PAGES_SAMPLED = Gauge "micanite_numa_sampled_pages", ["node"],
         "Pages by the NUMA node that they are on, of 64 of each of the first 128 partitions.";
     NUMA_MOVES = Counter "micanite_numa_moves_total", ["result"],
-        "Moves of a partition's memory to other NUMA nodes: begun, done, given_up in part or at all, cancelled.";
+        "Moves of a partition's memory to other NUMA nodes: begun, done, given_up in part or at all, \
+         cancelled.";
     NUMA_PAGES = Counter "micanite_numa_pages_total", ["result"],
-        "Pages of 4 KiB that have moved to another NUMA node, or failed to.";
+        "Pages of 4 KiB that have moved to another NUMA node, or failed to: moved, failed.";
     LOCAL_CLIENTS = Gauge "micanite_local_clients", [],
         "Processes on this host that read the memory themselves (--local).";
     LOCAL_EVENTS = Counter "micanite_local_events_total", ["event"],

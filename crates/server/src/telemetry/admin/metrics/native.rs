@@ -6,7 +6,7 @@ use super::super::exposition::Exposition;
 use super::families;
 use crate::native::BURST_PLACES;
 use crate::shared::Shared;
-use crate::telemetry::stats::filter;
+use crate::telemetry::stats::FILTER;
 use crate::telemetry::table::Counter;
 
 pub(super) fn write(shared: &Shared, to: &mut Exposition) {
@@ -43,7 +43,9 @@ fn write_filters(filters: impl Iterator<Item = (usize, FilterCounters)>, to: &mu
         to.family(&families::NATIVE_FILTER_FRAMES);
     }
     for (number, of) in filters {
-        filter(&of, |event, count| to.sample(&[("port", &number), ("event", &event)], count));
+        for (event, _, count) in FILTER {
+            to.sample(&[("port", &number), ("event", &event)], count(&of));
+        }
     }
 }
 

@@ -3,19 +3,43 @@
 use std::fmt::Write;
 
 use super::families::FAMILIES;
-use crate::native::{FrameStats, NativeCounters, fabric::FabricCounters};
-use crate::telemetry::table::{self, Kind, Statistic};
+use crate::control::{local, numa};
+use crate::native::fabric::FabricCounters;
+use crate::native::{FrameStats, NativeCounters};
+use crate::telemetry::stats::{CHUNK_EVENTS, CHUNK_USE, FILTER};
+use crate::telemetry::table::group::Row;
+use crate::telemetry::table::{self, Family, Statistic};
 use crate::udp::UdpCounters;
 
 /// Names and meanings of a group of counters.
-type Help = &'static [(&'static str, &'static str)];
+type Help = Vec<(&'static str, &'static str)>;
 
-const GROUPS: [(&str, &str, Help); 4] = [
-    ("native", "of each worker, as `0:requests`", NativeCounters::HELP),
-    ("native", "of each worker at a port around the kernel (`--bypass`)", FrameStats::HELP),
-    ("udp", "of all workers together", UdpCounters::HELP),
-    ("fabric", "of all workers together", FabricCounters::HELP),
-];
+fn groups() -> [(&'static str, Help); 9] {
+    [
+        ("`stats native`: of each worker, as `0:requests`", NativeCounters::HELP.to_vec()),
+        (
+            "`stats native`: of each worker at a port around the kernel (`--bypass`)",
+            FrameStats::HELP.to_vec(),
+        ),
+        (
+            "`stats native`: of the filter in front of an AF_XDP port, as `port_0:filter_redirected`",
+            help(&FILTER),
+        ),
+        ("`stats udp`", UdpCounters::HELP.to_vec()),
+        ("`stats kernel`, behind `kernel_get_` (`--kernel-get`)", micanite_kernel::Counters::HELP.to_vec()),
+        ("`stats local`, behind `local_` (`--local`)", help(&local::COUNTS)),
+        ("`stats numa`, behind `numa_`", help(&numa::COUNTS)),
+        ("`stats fabric` (`--fabric`)", FabricCounters::HELP.to_vec()),
+        (
+            "`stats fabric`: the cache area (`--fabric-cache`)",
+            [help(&CHUNK_EVENTS), help(&CHUNK_USE)].concat(),
+        ),
+    ]
+}
+
+fn help<T>(rows: &[Row<T>]) -> Help {
+    rows.iter().map(|(name, help, _)| (*name, *help)).collect()
+}
 
 /// Returns the tables of the page.
 pub fn reference() -> String {
@@ -23,26 +47,22 @@ pub fn reference() -> String {
     names(&mut page, "`stats`", |of| of.general.to_vec());
     names(&mut page, "`stats items`, behind `items:1:`", |of| of.item.into_iter().collect());
     names(&mut page, "`stats slabs`, behind `1:`", |of| of.slab.into_iter().collect());
-    for (group, place, help) in GROUPS {
-        let _ = write!(page, "\n## `stats {group}`, {place}\n\n| name | meaning |\n|---|---|\n");
+    for (group, help) in groups() {
+        let _ = write!(page, "\n## {group}\n\n| name | meaning |\n|---|---|\n");
         for (name, help) in help {
-            let _ = writeln!(page, "| `{name}` |{help} |");
+            let _ = writeln!(page, "| `{name}` | {} |", help.trim_ascii_start());
         }
     }
     page.push_str("\n## Metrics\n\n| metric | type | meaning |\n|---|---|---|\n");
-    let mut last = None;
-    for of in table::all() {
-        let Some(name) = of.metric_name().filter(|name| last.replace(*name) != Some(*name)) else {
-            continue;
-        };
-        let workers = of.is_of_workers().then_some("worker");
-        let labels = workers.into_iter().chain(of.metric_labels().iter().map(|(label, _)| *label));
-        let (kind, help) = of.family();
-        metric(&mut page, name, &labels.collect::<Vec<_>>(), (kind, help));
+    for (family, parts) in table::families() {
+        metric(&mut page, &family);
+        for part in parts.into_iter().filter(|part| !part.metric_labels().is_empty()) {
+            let labels = part.metric_labels().iter().map(|(name, value)| format!("{name}=\"{value}\""));
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            let _ = writeln!(page, "| … `{labels}` | | {} |", part.help());
+        }
     }
-    for family in FAMILIES {
-        metric(&mut page, family.name, family.labels, (family.kind, family.help));
-    }
+    FAMILIES.iter().for_each(|family| metric(&mut page, family));
     page
 }
 
@@ -51,14 +71,39 @@ fn names(page: &mut String, group: &str, names: impl Fn(&Statistic) -> Vec<&'sta
     let _ = write!(page, "\n## {group}\n\n| name | type | meaning |\n|---|---|---|\n");
     for of in table::all() {
         let names: Vec<_> = names(of).iter().map(|name| format!("`{name}`")).collect();
+        let kind = match of.begins_anew() {
+            _ if of.is_text() => "text",
+            true => "counter, reset",
+            false => of.kind.name(),
+        };
         if !names.is_empty() {
-            let kind = if of.is_text() { "text" } else { of.kind.name() };
             let _ = writeln!(page, "| {} | {kind} | {} |", names.join(", "), of.help());
         }
     }
 }
 
-fn metric(page: &mut String, name: &str, labels: &[&str], (kind, help): (Kind, &str)) {
-    let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-    let _ = writeln!(page, "| `{name}{labels}` | {} | {help} |", kind.name());
+fn metric(page: &mut String, family: &Family) {
+    let labels = family.labels.join(",");
+    let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+    let _ = writeln!(page, "| `{}{labels}` | {} | {} |", family.name, family.kind.name(), family.help);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::table::Kind;
+
+    #[test]
+    fn each_metric_is_declared_once() {
+        let of_table = table::families().into_iter().map(|(family, _)| family.name);
+        let mut names: Vec<_> = of_table.chain(FAMILIES.iter().map(|family| family.name)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for Family { name, kind, help, .. } in FAMILIES {
+            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert!(help.ends_with('.'), "{name}");
+        }
+    }
 }

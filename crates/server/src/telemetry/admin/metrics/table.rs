@@ -1,22 +1,14 @@
 //! Metrics of the table of statistics: those of workers with the worker's number.
 
-use std::collections::HashSet;
 use std::fmt::Display;
 
 use super::super::exposition::Exposition;
 use crate::telemetry::table::{self, Statistic, View};
 
 pub(super) fn write(view: &View<'_>, to: &mut Exposition) {
-    let mut written = HashSet::new();
-    for statistic in table::all() {
-        let Some(name) = statistic.metric_name().filter(|name| written.insert(*name)) else {
-            continue;
-        };
-        let (kind, help) = statistic.family();
-        to.begin(name, kind, help);
-        for part in table::all().filter(|part| part.metric_name() == Some(name)) {
-            samples(part, view, to);
-        }
+    for (family, parts) in table::families() {
+        to.family(&family);
+        parts.into_iter().for_each(|part| samples(part, view, to));
     }
 }
 

@@ -24,6 +24,8 @@ export class Store {
   begin(about) {
     const before = this.about;
     if (before?.boot !== about.boot) this.forgetLoads();
+    // Numbers of another program may have other places.
+    if (before && before.names.join() !== about.names.join()) this.rings.clear();
     if (before?.series !== about.series) {
       this.rings.forEach((ring) => { ring.last = 0; });
       this.event = 0;
