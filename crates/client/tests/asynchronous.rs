@@ -154,9 +154,13 @@ async fn a_server_that_stands_still_does_not_block_the_others() -> Result<(), Er
     for _ in 0..1000 {
         assert_eq!(client.get(&lives).await?.unwrap_or_default().bytes, b"value");
     }
-    let is_early = ended.try_recv();
-    assert!(matches!(is_early, Err(tokio::sync::mpsc::error::TryRecvError::Empty)), "{is_early:?}");
     let mut lost = 0;
+    // A slow machine may find the server silent by now, and give up calls that were not sent.
+    while let Ok(early) = ended.try_recv() {
+        assert!(matches!(early, Err(Error::Unreachable { .. })), "{early:?}");
+        lost += 1;
+    }
+    assert!(lost < 3000);
     while let Some(answer) = ended.recv().await {
         let is_lost = matches!(answer, Err(Error::TimedOut { .. } | Error::Unreachable { .. }));
         assert!(is_lost, "{answer:?}");

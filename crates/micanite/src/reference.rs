@@ -75,9 +75,9 @@ const STATISTICS: &str = "\
 
 Numbers of a server by the names of `stats`, which are memcached's where memcached has the number, and of
 [`/metrics`](../metrics.md). `stats reset` lets those counters of `stats` begin at 0 whose type says
-\"reset\". All other counters, and metrics, count from the start of the process. A part that a server lacks, such as the
-native protocol, shows nothing. The groups have further lines: settings (`stats settings`), addresses and
-limits; `stats partitions` and `stats conns`. In `stats`, requests that the program in the
+\"reset\". All other counters, and metrics, count from the start of the process. A part that a server lacks,
+such as the native protocol, shows nothing. The groups have further lines: settings (`stats settings`),
+addresses and limits; `stats partitions` and `stats conns`. In `stats`, requests that the program in the
 [kernel](../kernel.md#counters) or readers on [this host](../local.md) have answered count as well, in
 `micanite_commands_total` they do not.
 ";

@@ -16,9 +16,9 @@ const MEMORY: Family = Family {
     name: metrics::MEMORY,
     kind: Kind::Gauge,
     labels: &["use"],
-    help: "Memory by use, within the limit: items that can be found, with their headers; the index; deleted or \
-           expired items, as far as the sweep has seen them; the rest is free, or held by overwritten items \
-           whose turn to be evicted has not come.",
+    help: "Memory by use, within the limit: items that can be found, with their headers; the index; deleted \
+           or expired items, as far as the sweep has seen them; the rest is free, or held by overwritten \
+           items whose turn to be evicted has not come.",
 };
 
 /// Items are multiples of so many bytes.
