@@ -14,6 +14,7 @@ use micanite_control::answer;
 use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::prctl::set_name;
 
 use super::Failure;
 use super::acceptor::Acceptor;
@@ -84,6 +85,8 @@ impl Inheritance {
     }
 
     fn of_program(handover: Handover) -> Result<Self, Failure> {
+        // A program whose file was replaced was executed by the number of its descriptor. A mere name.
+        let _ = set_name(c"micanite");
         let mut this = Self::default();
         this.began_ns = Some(handover.began_ns);
         this.history = handover.history.and_then(|number| match Inherited::take_any(number) {

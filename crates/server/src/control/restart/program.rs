@@ -1,19 +1,25 @@
 //! The program itself: its file and its options, to be tried out and executed anew.
 
 use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use micanite_net::{keep_open, receive_with_descriptors, send_with_descriptors};
+use nix::fcntl::OFlag;
 
 use super::handover::{HISTORY_VARIABLE, VARIABLE};
 use super::trial::VARIABLE as TRIAL_VARIABLE;
 use super::{Handover, Heirloom, Trial};
+use crate::telemetry::log::error;
 
 /// Variables set by systemd for this program. The next one must not see them.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
@@ -22,12 +28,33 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(60);
 const TRIAL_POLL: Duration = Duration::from_millis(2);
 
 /// The program as it was started: its file, which may hold a newer version by now.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
     directory: PathBuf,
+    /// The file of the last trial that went well.
+    tried: Mutex<Option<Tried>>,
 }
+
+/// A file that a trial has executed, whatever its path leads to later.
+#[derive(Debug)]
+struct Tried {
+    file: File,
+    state: State,
+}
+
+/// Device, inode, length and time of the last change of a file.
+type State = (u64, u64, u64, i64, i64);
+
+fn state(of: &Metadata) -> State {
+    (of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec())
+}
+
+/// The running program, if nothing newer can be executed.
+const RUNNING: &str = "/proc/self/exe";
+/// End of the path of a program whose file was removed.
+const DELETED: &[u8] = b" (deleted)";
 
 impl Program {
     /// Returns the program of this process. Call it at start.
@@ -35,16 +62,19 @@ impl Program {
     /// # Errors
     /// The kernel refuses.
     pub fn current() -> io::Result<Self> {
+        let file = std::env::current_exe()?.into_os_string().into_vec();
+        let file = file.strip_suffix(DELETED).unwrap_or(&file).to_vec();
         Ok(Self {
-            file: std::env::current_exe()?,
+            file: OsString::from_vec(file).into(),
             arguments: std::env::args_os().skip(1).collect(),
             directory: std::env::current_dir()?,
+            tried: Mutex::default(),
         })
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.file);
-        command.args(&self.arguments).current_dir(&self.directory);
+    fn command(&self, file: &Path) -> Command {
+        let mut command = Command::new(file);
+        command.arg0(&self.file).args(&self.arguments).current_dir(&self.directory);
         for name in LISTEN_VARIABLES {
             command.env_remove(name);
         }
@@ -56,6 +86,9 @@ impl Program {
     pub fn try_out(&self, trial: Trial, maps: &[impl AsFd]) -> Result<Vec<(Heirloom, OwnedFd)>, String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");
+        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(&self.file);
+        let tried = opened.and_then(|file| Ok(Tried { state: state(&file.metadata()?), file }));
+        let tried = tried.map_err(failed)?;
         let (near, far) = UnixStream::pair().map_err(failed)?;
         let mut process = self.start_trial(trial, maps, far).map_err(failed)?;
         let end = Instant::now() + TRIAL_TIMEOUT;
@@ -70,6 +103,7 @@ impl Program {
         }
         let output = process.wait_with_output().map_err(failed)?;
         if output.status.success() {
+            *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = Some(tried);
             return sockets_of(&near).map_err(|error| format!("cannot take the sockets of {file}: {error}"));
         }
         let said = String::from_utf8_lossy(&output.stderr);
@@ -88,7 +122,7 @@ impl Program {
         keep_open(&answer)?;
         let numbers = maps.iter().map(AsRawFd::as_raw_fd).collect();
         let trial = Trial { maps: numbers, answer: Some(answer.as_raw_fd()), ..trial };
-        self.command()
+        self.command(&self.file)
             .arg("--print-config")
             .env(TRIAL_VARIABLE, trial.text())
             .env_remove(VARIABLE)
@@ -100,10 +134,26 @@ impl Program {
             .spawn()
     }
 
-    /// Executes it in the place of this one. Returns only when that fails.
+    /// Executes in the place of this one what was tried. If it was changed since, it executes the running
+    /// program again: the trial tells nothing of another one. Returns only when that fails.
     pub fn execute(&self, handover: &Handover) -> io::Error {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let leads_to = |state_then| std::fs::metadata(&self.file).is_ok_and(|now| state(&now) == state_then);
+        let first = match &*tried {
+            Some(tried) if leads_to(tried.state) => self.execute_file(&self.file, handover),
+            Some(tried) if tried.file.metadata().is_ok_and(|now| state(&now) == tried.state) => {
+                let number = tried.file.as_raw_fd();
+                self.execute_file(Path::new(&format!("/proc/self/fd/{number}")), handover)
+            }
+            _ => io::Error::other("the program was changed after its trial"),
+        };
+        error!("cannot execute {}: {first}; executing the running program again", self.file.display());
+        self.execute_file(Path::new(RUNNING), handover)
+    }
+
+    fn execute_file(&self, file: &Path, handover: &Handover) -> io::Error {
         let process = std::process::id();
-        let mut command = self.command();
+        let mut command = self.command(file);
         command.env_remove(TRIAL_VARIABLE).env_remove(HISTORY_VARIABLE).env(VARIABLE, handover.text(process));
         if let Some(text) = handover.history_text(process) {
             command.env(HISTORY_VARIABLE, text);

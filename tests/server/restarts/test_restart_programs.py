@@ -1,0 +1,36 @@
+"""A restart in place whose program is moved, removed or replaced between its trial and its execution."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.poll import until
+from harness.server import command
+
+
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_a_program_that_changes_after_its_trial_restarts(start, tmp_path, key, monkeypatch, change):
+    """A deployment may move files while the server waits for its clients."""
+    size = 20 << 20
+    program = tmp_path / "micanite"
+    shutil.copy2(command()[0], program)
+    with monkeypatch.context() as other:
+        other.setenv("MICANITE_BIN", str(program))
+        server = start("-t", "1", "-m", "256", "-I", "32m", "--image", tmp_path / "image")
+    with server.connect() as client:
+        client.set(key, b"x" * size)
+    with server.connect() as reader:
+        reader.send(b"get %b\r\n" % key)
+        assert reader.line() == b"VALUE %b 0 %d" % (key, size)
+        os.kill(server.pid, signal.SIGUSR2)
+        until(lambda: "restarting when" in server.stderr(), "the restart to begin")
+        program.unlink()
+        if change == "replaced":
+            program.write_bytes(b"no program")
+        assert reader.exactly(size) == b"x" * size
+    with server.connect() as client:
+        assert client.get(key) == b"x" * size
+    assert Path(f"/proc/{server.pid}/comm").read_text() == "micanite\n"
