@@ -57,12 +57,18 @@ def load(*words, status=0):
 
 def load_some(*words, least, before=lambda: None):
     """
-    Runs it until a run has had `least` answers, which a machine that stands still can keep a short one from.
-    Its report, and what `before` said ahead of it.
+    Runs it until a run has had `least` answers, which a slow machine, or one that stands still, can keep a
+    short one from: each run is three times as long as the one before, up to ten seconds. Its report, and what
+    `before` said ahead of it.
     """
+    words, duration_ms = list(words), 300
+    place = words.index("--duration") + 1
 
     def run():
+        nonlocal duration_ms
         told = before()
+        words[place] = f"{duration_ms}ms"
+        duration_ms = min(3 * duration_ms, 10_000)
         ended = run_load(*words, "--quiet", "--json", "-")
         print(ended.stderr)
         report = json.loads(ended.stdout) if ended.returncode == 0 else {"answered": 0}

@@ -13,7 +13,7 @@ def words_of(*words):
     return [command()[0], "trace", "replay", *map(str, words)]
 
 
-def run_replay(*words, deadline_s=60):
+def run_replay(*words, deadline_s=240):
     """Runs it to its end."""
     return subprocess.run(
         words_of(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline_s,
