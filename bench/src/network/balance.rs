@@ -53,11 +53,13 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     const TINY: Part = Part { share: 1.0, get_percent: 95, value_bytes: SMALL_BYTES };
     let is_first = |partition: usize| partition.is_multiple_of(WORKERS);
     let of_first = |part: Part| std::array::from_fn(|at| if is_first(at) { part } else { TINY });
-    let loads: [(&str, Parts, Parts); 3] = [
+    let loads: [(&str, Parts, Parts); 4] = [
         // Beside a uniform load; the others beside the same one with its dear partitions dealt evenly.
         ("Zipf 0.99 over the partitions", hot_set(0), [TINY; PARTITIONS]),
         ("values of 1 KiB on one worker", of_first(Part { value_bytes: LARGE_BYTES, ..TINY }), [TINY; 16]),
         ("SETs on one worker", of_first(Part { get_percent: 0, ..TINY }), [TINY; 16]),
+        // Balancing has nothing to gain.
+        ("a uniform load", [TINY; PARTITIONS], [TINY; 16]),
     ];
     let moving = format!("{NAME}, moving hot set");
     for (number, (load, parts, uniform)) in loads.into_iter().enumerate() {

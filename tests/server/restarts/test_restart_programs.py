@@ -33,4 +33,10 @@ def test_a_program_that_changes_after_its_trial_restarts(start, tmp_path, key, m
         assert reader.exactly(size) == b"x" * size
     with server.connect() as client:
         assert client.get(key) == b"x" * size
-    assert Path(f"/proc/{server.pid}/comm").read_text() == "micanite\n"
+    process = Path(f"/proc/{server.pid}")
+    assert (process / "comm").read_text() == "micanite\n"
+    # The next one executes what its path leads to again.
+    program.unlink(missing_ok=True)
+    shutil.copy2(command()[0], program)
+    assert server.ctl("restart").returncode == 0
+    assert (process / "exe").readlink() == program

@@ -44,6 +44,11 @@ impl Call {
         self.fail(error);
     }
 
+    /// Returns whether nobody waits for the call, and it changes nothing.
+    fn is_abandoned(&self) -> bool {
+        self.done.is_closed() && self.operation.rest.only_reads()
+    }
+
     /// Notes that the link has taken the operation.
     pub fn was_submitted(&mut self) {
         self.place = None;
@@ -232,6 +237,7 @@ impl Waiting {
         let mut has_room = true;
         match call {
             None => {}
+            Some(call) if call.is_abandoned() => {}
             Some(call) if call.until <= now => call.fail_unsent(name),
             Some(call) if taker.line(&call) != line => elsewhere = Some(call),
             Some(call) => match taker.submit(call) {

@@ -10,8 +10,10 @@ fn boot() -> Option<u64> {
     Some(KeyHash::of(&id, 0).0 | 1)
 }
 
-/// The boot of an image that is of no use before it is closed.
-const NO_BOOT: u64 = 0;
+/// The boot of an image whose kernel had no number.
+const UNKNOWN: u64 = 0;
+/// The boot of a copy that is not complete. Numbers of boots are odd.
+const COPY: u64 = 2;
 
 /// Returns why partitions of these boots that were not closed are of no use; `None` if they are.
 pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&'static str> {
@@ -19,8 +21,11 @@ pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&
     if boots.clone().all(|boot| Some(boot) == now) {
         return None;
     }
-    match boots.all(|boot| boot == NO_BOOT) {
-        true => Some("it is a copy that was not finished"),
+    if boots.clone().all(|boot| boot == COPY) {
+        return Some("it is a copy that was not finished");
+    }
+    match now.is_none() || boots.any(|boot| boot == UNKNOWN) {
+        true => Some("it was not closed, and the kernel does not tell in which boot it was written"),
         false => Some("the machine was started anew while it was in use"),
     }
 }
@@ -38,8 +43,8 @@ impl Use {
     /// Returns the boot that a new image has.
     pub fn boot(self) -> u64 {
         match self {
-            Self::Served => boot().unwrap_or(NO_BOOT),
-            Self::Copy => NO_BOOT,
+            Self::Served => boot().unwrap_or(UNKNOWN),
+            Self::Copy => COPY,
         }
     }
 }

@@ -129,12 +129,10 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
     let clean = is_clean(&partitions);
     let distrust = boot::distrust(partitions.iter().map(|partition| partition.get(Field::Boot)));
     if let Some(reason) = distrust.filter(|_| !clean) {
-        let reason = reason.to_owned();
         if config.semantics == Semantics::Store {
-            let reason =
-                format!("{reason}; to begin with an empty store, remove it: this discards all items");
-            return Err(mismatch("cannot trust the image in", &reason));
+            return Err(distrusted(source, reason));
         }
+        let reason = reason.to_owned();
         drop(partitions);
         source.mark_discarded().map_err(|error| failed("in", &error))?;
         return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
@@ -177,6 +175,15 @@ fn resized(
 ) -> Result<Opened, CreateError> {
     let state = resize::resize(config, source, partitions)?;
     Ok(Opened { state, ..open_held(config, source, lock)? })
+}
+
+/// Returns the error for the image of a store that was not closed in this boot.
+fn distrusted(source: &Source<'_>, reason: &str) -> CreateError {
+    let text = format!(
+        "cannot trust the image in {source}: {reason}; to begin with an empty store, remove it: this \
+         discards all items"
+    );
+    CreateError::of(CreateErrorKind::Mismatch, text)
 }
 
 /// Returns the error for a damaged image, with its remedy.
@@ -310,7 +317,10 @@ fn make(
     }
     partitions.reverse();
     let synced = marks::clear(&partitions).and_then(|()| source.sync_names());
-    synced.map_err(|error| CreateError::new(format!("cannot write the image in {source}: {error}")))?;
+    synced.map_err(|error| {
+        source.remove(layout.partitions);
+        CreateError::new(format!("cannot write the image in {source}: {error}"))
+    })?;
     Ok(Opened { partitions, layout, limit_bytes: config.memory_bytes, seed: config.seed, state, lock })
 }
 

@@ -10,7 +10,8 @@ use crate::cache::layout::Layout;
 use crate::cache::readers;
 use crate::image::header::{self, Unusable};
 use crate::image::source::{First, HeaderWords, Source};
-use crate::image::{damaged, room};
+use crate::image::{boot, damaged, distrusted, room};
+use crate::partition::Semantics;
 use crate::region::Field;
 
 impl Cache {
@@ -53,6 +54,14 @@ fn try_source(
     match source.first().map_err(failed)? {
         First::Header(header) => {
             let layout = fits(config, source, &header)?;
+            // The one in use is closed by then. Another one of a cache would be discarded.
+            let is_open = !is_own && header[Field::Clean as usize] != 1;
+            let boot = std::iter::once(header[Field::Boot as usize]);
+            if let Some(reason) =
+                boot::distrust(boot).filter(|_| is_open && config.semantics == Semantics::Store)
+            {
+                return Err(distrusted(source, reason));
+            }
             Ok(Some((header[Field::Seed as usize], layout)))
         }
         First::Missing | First::Incomplete => {

@@ -2,11 +2,13 @@
 //! that ran in it before a restart (`crate::control::restart`), which leaves the memory of its image, too, if
 //! that lies in maps of the kernel, and the locks of the directories where it is pinned.
 
+use std::ffi::CString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use micanite_control::answer;
 use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::prctl::set_name;
+use nix::sys::prctl::{get_name, set_name};
 
 use super::Failure;
 use super::acceptor::Acceptor;
@@ -56,6 +58,18 @@ pub(super) struct Inheritance {
     began_ns: Option<u64>,
 }
 
+/// Gives the process the name of its file, if the kernel knows it by a descriptor's number, or as `exe`.
+fn restore_name() {
+    let is_number = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+    let is_lost = get_name().is_ok_and(|name| is_number(name.to_bytes()) || name.as_c_str() == c"exe");
+    let argument = std::env::args_os().next().map(PathBuf::from).filter(|_| is_lost);
+    let name = argument.as_deref().and_then(Path::file_name).map(|name| name.as_bytes().to_vec());
+    if let Some(Ok(name)) = name.map(CString::new) {
+        // A mere name.
+        let _ = set_name(&name);
+    }
+}
+
 impl Inheritance {
     /// Takes the descriptors that the environment names.
     pub fn of_environment() -> Result<Self, Failure> {
@@ -85,8 +99,7 @@ impl Inheritance {
     }
 
     fn of_program(handover: Handover) -> Result<Self, Failure> {
-        // A program whose file was replaced was executed by the number of its descriptor. A mere name.
-        let _ = set_name(c"micanite");
+        restore_name();
         let mut this = Self::default();
         this.began_ns = Some(handover.began_ns);
         this.history = handover.history.and_then(|number| match Inherited::take_any(number) {

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -15,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use micanite_net::{keep_open, receive_with_descriptors, send_with_descriptors};
 use nix::fcntl::OFlag;
+use nix::unistd::fchdir;
 
 use super::handover::{HISTORY_VARIABLE, VARIABLE};
 use super::trial::VARIABLE as TRIAL_VARIABLE;
 use super::{Handover, Heirloom, Trial};
-use crate::telemetry::log::error;
+use crate::telemetry::log::{self, error};
 
 /// Variables set by systemd for this program. The next one must not see them.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
@@ -33,6 +33,8 @@ pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
     directory: PathBuf,
+    /// The same directory, which may be removed.
+    held_directory: File,
     /// The file of the last trial that went well.
     tried: Mutex<Option<Tried>>,
 }
@@ -47,14 +49,24 @@ struct Tried {
 /// Device, inode, length and time of the last change of a file.
 type State = (u64, u64, u64, i64, i64);
 
+impl Tried {
+    /// Returns a path that leads to the file as long as it is held.
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+    }
+}
+
+/// Opens a file or directory so that it stays what it is when its path leads elsewhere.
+fn held(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)
+}
+
 fn state(of: &Metadata) -> State {
     (of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec())
 }
 
 /// The running program, if nothing newer can be executed.
 const RUNNING: &str = "/proc/self/exe";
-/// End of the path of a program whose file was removed.
-const DELETED: &[u8] = b" (deleted)";
 
 impl Program {
     /// Returns the program of this process. Call it at start.
@@ -62,19 +74,21 @@ impl Program {
     /// # Errors
     /// The kernel refuses.
     pub fn current() -> io::Result<Self> {
-        let file = std::env::current_exe()?.into_os_string().into_vec();
-        let file = file.strip_suffix(DELETED).unwrap_or(&file).to_vec();
+        // The program before it gives the path by which it was started, where its file may be a newer one.
+        let given = std::env::var_os(VARIABLE).and_then(|_| std::env::args_os().next()).map(PathBuf::from);
+        let directory = std::env::current_dir()?;
         Ok(Self {
-            file: OsString::from_vec(file).into(),
+            file: given.filter(|path| path.is_absolute()).map_or_else(std::env::current_exe, Ok)?,
             arguments: std::env::args_os().skip(1).collect(),
-            directory: std::env::current_dir()?,
+            held_directory: held(&directory)?,
+            directory,
             tried: Mutex::default(),
         })
     }
 
     fn command(&self, file: &Path) -> Command {
         let mut command = Command::new(file);
-        command.arg0(&self.file).args(&self.arguments).current_dir(&self.directory);
+        command.arg0(&self.file).args(&self.arguments);
         for name in LISTEN_VARIABLES {
             command.env_remove(name);
         }
@@ -86,11 +100,10 @@ impl Program {
     pub fn try_out(&self, trial: Trial, maps: &[impl AsFd]) -> Result<Vec<(Heirloom, OwnedFd)>, String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");
-        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(&self.file);
-        let tried = opened.and_then(|file| Ok(Tried { state: state(&file.metadata()?), file }));
+        let tried = held(&self.file).and_then(|file| Ok(Tried { state: state(&file.metadata()?), file }));
         let tried = tried.map_err(failed)?;
         let (near, far) = UnixStream::pair().map_err(failed)?;
-        let mut process = self.start_trial(trial, maps, far).map_err(failed)?;
+        let mut process = self.start_trial(&tried, (trial, maps), far).map_err(failed)?;
         let end = Instant::now() + TRIAL_TIMEOUT;
         while process.try_wait().map_err(failed)?.is_none() {
             if Instant::now() > end {
@@ -112,7 +125,12 @@ impl Program {
     }
 
     /// Starts the program for a trial. It gets the maps, and an end of a pair of sockets for its answer.
-    fn start_trial(&self, trial: Trial, maps: &[impl AsFd], answer: UnixStream) -> io::Result<Child> {
+    fn start_trial(
+        &self,
+        tried: &Tried,
+        (trial, maps): (Trial, &[impl AsFd]),
+        answer: UnixStream,
+    ) -> io::Result<Child> {
         // The child inherits copies, which end here with this function.
         let copy = |descriptor: BorrowedFd<'_>| {
             let copy = descriptor.try_clone_to_owned()?;
@@ -122,8 +140,9 @@ impl Program {
         keep_open(&answer)?;
         let numbers = maps.iter().map(AsRawFd::as_raw_fd).collect();
         let trial = Trial { maps: numbers, answer: Some(answer.as_raw_fd()), ..trial };
-        self.command(&self.file)
+        self.command(&tried.path())
             .arg("--print-config")
+            .current_dir(&self.directory)
             .env(TRIAL_VARIABLE, trial.text())
             .env_remove(VARIABLE)
             .env_remove(HISTORY_VARIABLE)
@@ -142,18 +161,20 @@ impl Program {
         let first = match &*tried {
             Some(tried) if leads_to(tried.state) => self.execute_file(&self.file, handover),
             Some(tried) if tried.file.metadata().is_ok_and(|now| state(&now) == tried.state) => {
-                let number = tried.file.as_raw_fd();
-                self.execute_file(Path::new(&format!("/proc/self/fd/{number}")), handover)
+                self.execute_file(&tried.path(), handover)
             }
             _ => io::Error::other("the program was changed after its trial"),
         };
         error!("cannot execute {}: {first}; executing the running program again", self.file.display());
+        log::finish();
         self.execute_file(Path::new(RUNNING), handover)
     }
 
     fn execute_file(&self, file: &Path, handover: &Handover) -> io::Error {
         let process = std::process::id();
         let mut command = self.command(file);
+        // Where this fails, the program runs in the present directory.
+        let _ = fchdir(&self.held_directory);
         command.env_remove(TRIAL_VARIABLE).env_remove(HISTORY_VARIABLE).env(VARIABLE, handover.text(process));
         if let Some(text) = handover.history_text(process) {
             command.env(HISTORY_VARIABLE, text);
