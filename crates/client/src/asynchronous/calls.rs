@@ -308,13 +308,17 @@ mod tests {
     #[tokio::test]
     async fn calls_wait_at_the_server_that_stands_in() {
         let (keys, sender, mut waiting) = three_servers();
-        for line in [1, 2, 1] {
-            let (done, _) = oneshot::channel();
+        let mut callers = Vec::new();
+        for line in [1, 2, 1, 1] {
+            let (done, caller) = oneshot::channel();
             sender.send(Owned::of(&Operation::get(&keys[line])), done).await.unwrap();
+            callers.push(caller);
         }
         let mut taker = StandIns { is_full: [false, true, false], ..StandIns::default() };
         waiting.pass_all(&mut taker);
         assert_eq!(taker.taken, [keys[2]]);
+        // Nobody waits for the last one any more.
+        callers.pop();
         taker.is_full[1] = false;
         waiting.pass_all(&mut taker);
         assert_eq!(taker.taken, [keys[2], keys[1], keys[1]]);
