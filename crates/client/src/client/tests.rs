@@ -134,6 +134,7 @@ fn serve_deaf_core(
     let served = std::thread::spawn(move || {
         let mut fake = Fake::new(&base.to_string(), 2, 4, access);
         fake.nodes = vec![0, u16::from(access == PartitionAccess::Crew)];
+        fake.may_be_late = true;
         let mut bytes = [0; 2048];
         sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
         while is_over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
@@ -181,7 +182,7 @@ async fn calls_wait_for_no_silent_core() -> Result<(), Error> {
     for call in calls.join_all().await {
         match call {
             Ok(is_set) => done += usize::from(is_set),
-            Err(Error::TimedOut { .. }) => sent += 1,
+            Err(Error::TimedOut { .. } | Error::OutcomeUnknown) => sent += 1,
             Err(Error::Unreachable { .. }) => unsent += 1,
             Err(other) => return Err(other),
         }
