@@ -163,11 +163,12 @@ async fn calls_wait_for_no_silent_core() -> Result<(), Error> {
     let (ended, is_over) = std::sync::mpsc::channel();
     let is_deaf = Arc::new(AtomicBool::new(true));
     let (base, served) = serve_deaf_core(PartitionAccess::Erew, &is_deaf, is_over);
-    let deadline_ns = DEADLINE.as_nanos() as u64;
+    // Enough for the calls to a core that answers, on a machine that has little time for them.
+    let deadline_ns = 2 * DEADLINE.as_nanos() as u64;
     let options = Options { deadline_ns, datagrams: 64, dead_after_deadlines: 100, ..Options::default() };
     let client = Client::builder().server(&base).options(options).connect_async().await?;
     let mut calls = tokio::task::JoinSet::new();
-    for key in 0..20_000_u32 {
+    for key in 0..6_000_u32 {
         let client = client.clone();
         // Those with ids, of which a server has few, wait apart from the others.
         calls.spawn(async move {
@@ -188,7 +189,7 @@ async fn calls_wait_for_no_silent_core() -> Result<(), Error> {
         }
     }
     // The fake has four partitions, two on each core.
-    assert!((7_000..11_000).contains(&done), "{done} done, {sent} timed out, {unsent} not sent");
+    assert!((2_000..3_400).contains(&done), "{done} done, {sent} timed out, {unsent} not sent");
     assert!(sent > 0 && unsent > sent, "{sent} timed out, {unsent} not sent");
     drop(ended);
     served.join().unwrap();
