@@ -19,7 +19,7 @@ enum Source {
     Level(fn(&Moment) -> u64),
     /// A quantile, in microseconds, of the requests of all classes or of one, or the number of those that
     /// were timed, per second.
-    Timed(Option<usize>, Option<f64>),
+    Timed(Option<Class>, Option<f64>),
 }
 
 /// A number of samples, under the name by which the page and the next program know it.
@@ -78,9 +78,10 @@ const COUNTS: [Series; COUNTS_LEN] = [
 ];
 const COUNTS_LEN: usize = 24;
 
-/// Requests that were timed, and their latencies, in the order of [`Class::ALL`] behind all of them.
+/// Requests that were timed, and their latencies.
 const TIMES: [Series; TIMES_LEN] = timed!(
-    "all" None, "get" Some(0), "set" Some(1), "touch" Some(2), "delete" Some(3), "arithmetic" Some(4)
+    "all" None, "get" Some(Class::Get), "set" Some(Class::Set), "touch" Some(Class::Touch),
+    "delete" Some(Class::Delete), "arithmetic" Some(Class::Arithmetic)
 );
 const TIMES_LEN: usize = 4 * (1 + Class::ALL.len());
 
@@ -152,7 +153,7 @@ impl Moment {
             Source::Busy(time_ns) => (growth(time_ns) / 1e9) as f32,
             Source::Level(level) => level(self) as f32,
             Source::Timed(class, part) => {
-                let buckets = &class.map_or(&all, |class| &classes[class]).buckets;
+                let buckets = &class.map_or(&all, |class| &classes[class as usize]).buckets;
                 match part {
                     Some(part) => quantile(buckets, part, |bucket| bound_ns(bucket) as f64 / 1e3),
                     None => (buckets.iter().sum::<u64>() as f64 / seconds) as f32,
@@ -226,9 +227,11 @@ mod tests {
         assert!(of("get_p99").is_nan() && of("index_bytes") > 0.0);
         assert!(names().all(|name| names().filter(|it| *it == name).count() == 1));
         for (place, class) in Class::ALL.into_iter().enumerate() {
-            let timed = format!("{}_timed", class.name());
-            let series = series().find(|series| series.name == timed).unwrap();
-            assert!(matches!(series.source, Source::Timed(Some(number), None) if number == place), "{timed}");
+            let name = format!("{}_timed", class.name());
+            let is_named = |series: &&Series| series.name == name;
+            let source = &series().find(is_named).unwrap().source;
+            assert!(matches!(source, Source::Timed(Some(of), None) if *of == class), "{name}");
+            assert_eq!(class as usize, place);
         }
     }
 }
