@@ -32,8 +32,8 @@ impl Writer<'_> {
         let target = p.main_bucket(number);
         let spares = p.layout.spares(number);
         let new_spare = (p.layout.spares(number + 1) > spares).then_some(spares);
-        // Items were where these lines are. No line holds their bytes once it counts: the recovery of an older
-        // program looks at all of them.
+        // Items were where these lines are. No line holds their bytes once it counts: an older program's
+        // recovery looks at all of them.
         target.clear();
         if let Some(spare) = new_spare {
             p.spare_bucket(spare).clear();
