@@ -75,8 +75,12 @@ impl Measured {
 }
 
 fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
-    let is_auto = server.balance.get() == Balance::Auto;
-    server.shared.costs.set_wanted(is_auto);
+    let partitions = server.shared.cache.layout().partitions;
+    let routes = || -> Vec<Route> {
+        (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect()
+    };
+    let is_wanted = balancer.see(&routes()) && server.balance.get() == Balance::Auto;
+    server.shared.costs.set_wanted(is_wanted);
     let now = Measured::of(server);
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let mut requests = now.counts.clone();
@@ -89,19 +93,18 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
     let samples: Vec<_> =
         now.samples.iter().zip(&before.samples).map(|(now, before)| now.since(before)).collect();
     *before = now;
-    let partitions = server.shared.cache.layout().partitions;
     let rates = |of: &[Vec<u64>]| {
         let sum = |partition: usize| of.iter().map(|of_worker| of_worker[partition]).sum::<u64>();
         (0..partitions).map(|partition| (sum(partition) as f64 / seconds) as u64).collect()
     };
     server.balance.set_rates(rates(&requests));
-    if !is_auto {
+    if !is_wanted {
         server.balance.set_costs(Vec::new());
         return balancer.pause();
     }
     let _routing = server.balance.routing();
-    let routes: Vec<Route> =
-        (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
+    // Nobody changes them from here to the change.
+    let routes = routes();
     let loads = costs(&requests, &datagrams, &routes, &samples);
     server.balance.set_costs(rates(&loads));
     let requests = requests.iter().flatten().sum();
