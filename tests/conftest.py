@@ -28,7 +28,7 @@ SETUPS = [pytest.param((workers, ()), id=f"workers{workers}") for workers in WOR
 # The last one is that of every run: it differs most from a cache under CRCW.
 OTHER_MODES = [
     pytest.param((3, ("--access", "erew")), id="erew"),
-    pytest.param((2, ("--access", "crew")), id="crew"),
+    pytest.param((2, ("--access", "crew", "--balance", "auto")), id="crew"),
     pytest.param((2, ("--semantics", "store")), id="store"),
     # io_uring, unless the kernel refuses it: test_io.py says which.
     pytest.param((2, ("--io", "auto")), id="io-auto"),

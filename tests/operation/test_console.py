@@ -153,11 +153,11 @@ def test_events_tell_what_has_happened(start, tmp_path):
             refused.rest()
     held[0].ask(b"set a 0 0 2000\r\n" + bytes(2000) + b"\r\n")
     assert server.ctl("mode", "crew").returncode == 0
-    assert server.ctl("balance", "off").returncode == 0
+    assert server.ctl("balance", "auto").returncode == 0
     expected = [
         ("start", "version"),
         ("routes", "access mode of all partitions: crcw -> crew"),
-        ("routes", "balance: auto -> off"),
+        ("routes", "balance: off -> auto"),
         ("refusal", "connections refused: as many as allowed (-c)"),
         ("refusal", "values refused: larger than allowed (-I)"),
     ]
@@ -272,5 +272,5 @@ def test_options_are_told_with_their_origin(start, tmp_path):
     assert options["threads"] == ("1", "command line")
     assert options["max-connections"] == ("77", "environment")
     assert options["memory-limit"] == ("32m", "file")
-    assert options["balance"] == ("auto", "default")
+    assert options["balance"] == ("off", "default")
     assert "123456789" not in admin.text("/about")

@@ -114,11 +114,11 @@ def test_one_worker_has_nothing_to_route(start, key):
 
 
 def test_balance(server):
-    assert server.stats("settings")["balance"] == "auto"
-    assert done(server.ctl("balance", "off")) == "balance: auto -> off\n"
     assert server.stats("settings")["balance"] == "off"
     assert done(server.ctl("balance", "auto")) == "balance: off -> auto\n"
     assert server.stats("settings")["balance"] == "auto"
+    assert done(server.ctl("balance", "off")) == "balance: auto -> off\n"
+    assert server.stats("settings")["balance"] == "off"
 
 
 def test_stats(server):
@@ -291,7 +291,7 @@ def test_it_ends_while_a_client_is_silent(server):
 def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
     """All requests are for one key: its partition turns to CREW; when others are asked for as well it turns
     back."""
-    server = start("-t", "2", "-m", "96", "--access", "erew")
+    server = start("-t", "2", "-m", "96", "--access", "erew", "--balance", "auto")
     connections = [server.connect() for _ in range(2)]
     connections[0].set(key, b"x")
 
@@ -323,7 +323,7 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
 def test_balance_auto_spreads_what_requests_cost(start, key):
     """Every partition gets as many requests as every other, but those of one worker find long values: by
     their time these partitions spread over both workers, where their number gives no reason to."""
-    server = start("-t", "2", "-m", "512", "--access", "erew", "--balance", "off")
+    server = start("-t", "2", "-m", "512", "--access", "erew")
     connections = [server.connect() for _ in range(2)]
 
     def counts():

@@ -316,9 +316,9 @@ def test_the_options_are_in_the_settings(start):
 
 
 def test_names_of_kinds_are_in_the_settings(start):
-    cache = start("-t", "2", "--eviction", "clock", "--access", "erew", "--balance", "off").stats("settings")
+    cache = start("-t", "2", "--eviction", "clock", "--access", "erew", "--balance", "auto").stats("settings")
     assert (cache["semantics"], cache["eviction"], cache["evictions"]) == ("cache", "clock", "on")
-    assert (cache["access"], cache["balance"], cache["namespace_delimiter"]) == ("erew", "off", ":")
+    assert (cache["access"], cache["balance"], cache["namespace_delimiter"]) == ("erew", "auto", ":")
     store = start("--disable-evictions").stats("settings")
     assert (store["semantics"], store["eviction"], store["evictions"]) == ("store", "none", "off")
 

@@ -51,7 +51,7 @@ CHANGES = {
     "threads": [("3", NEW), ("2", NEW)],
     "access": [("crew", NEW)],
     "pin": [("on", NEW)],
-    "balance": [("off", NEW)],
+    "balance": [("auto", NEW)],
     "numa": [("off", NEW)],
     "auth-file": [(f"{NOWHERE}/users", OLD)],
     "enable-sasl": [("true", None)],

@@ -143,8 +143,8 @@ options! {
         /// CPUs of the workers: one each (on), those that the kernel chooses (off), a list such as 0-3,8 for
         /// the workers in turn; auto is on with --native, --bypass and several NUMA nodes, else off
         pin = of(Kind::Text, "WHEN").default("auto");
-        /// Let partitions under erew change mode and owner by measured load: auto, off
-        balance = of(Kind::Choice(&["auto", "off"]), "WHEN").default("auto");
+        /// Let partitions change mode and owner by measured load: auto, off
+        balance = of(Kind::Choice(&["auto", "off"]), "WHEN").default("off");
         /// Where several NUMA nodes are: keep each partition in the memory of its owner's node (bind), or
         /// leave it where it is touched first (off)
         numa = of(Kind::Choice(&["bind", "off"]), "WHEN").default("bind");

@@ -103,6 +103,9 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
         return balancer.pause();
     }
     let _routing = server.balance.routing();
+    if server.balance.get() == Balance::Off {
+        return; // Somebody has said so meanwhile.
+    }
     // Nobody changes them from here to the change.
     let routes = routes();
     let loads = costs(&requests, &datagrams, &routes, &samples);

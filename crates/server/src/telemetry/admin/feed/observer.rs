@@ -159,7 +159,7 @@ mod tests {
         assert!(events.since(0).is_empty());
         server.shared.counters[0].auth_errors.add(3);
         server.shared.counters[0].auth_limited.add(1);
-        server.balance.set(Balance::Off);
+        server.balance.set(Balance::Auto);
         server.acceptor.set_pausing(true);
         for second in 0..3 {
             observer.look(server, NOW_S + second, &mut events);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("balance: auto -> off".into(), 1),
+                ("balance: off -> auto".into(), 1),
                 ("no descriptors left: connections wait".into(), 1),
                 (REFUSALS[1].into(), 2),
                 (REFUSALS[2].into(), 1),
