@@ -5,7 +5,7 @@ import pytest
 
 from harness import native
 from harness.native import Opcode, Request, Status
-from harness.native.server import OWNED, Difference
+from harness.native.server import Difference
 from harness.network import bpf
 from harness.network.links import BASE, Link
 from harness.network.ports import XDP, PortServer
@@ -25,7 +25,7 @@ def link():
 
 @pytest.fixture
 def server(link):
-    with PortServer(XDP, link, "-t", 2, "-m", 64, *OWNED) as server:
+    with PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server:
         yield server
 
 
@@ -93,7 +93,7 @@ def test_queues_without_a_worker_are_left_to_the_kernel(key):
     with Link(queues=4) as link:
         link.direct()
         with (
-            PortServer(XDP, link, "-t", 2, "-m", 64, *OWNED) as server, server.client() as client
+            PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server, server.client() as client
         ):
             client.set(key, b"v")
             assert client.get(key) == b"v"

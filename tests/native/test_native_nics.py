@@ -8,7 +8,7 @@ import pytest
 
 from harness import native
 from harness.native import Opcode, Status
-from harness.native.server import OWNED, Difference
+from harness.native.server import Difference
 from harness.network.nics import Nics, NicsServer
 from harness.poll import until
 from harness.server import run
@@ -34,8 +34,7 @@ def kind(request):
 
 
 def started(nics, kind, access="erew", **settings):
-    words = (*OWNED, "--access", access)
-    return NicsServer(nics, kind, "-t", nics.count, "-m", 128, *words, **settings)
+    return NicsServer(nics, kind, "-t", nics.count, "-m", 128, "--access", access, **settings)
 
 
 def url(server, address=None):
@@ -132,7 +131,7 @@ def test_moved_partitions_are_followed_to_another_interface(nics, kind):
 @pytest.mark.full
 def test_balancing_moves_partitions_between_interfaces(kind):
     """All of the load is for partitions of one interface; a client follows those that move."""
-    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, *OWNED) as server:
+    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, "--access", "erew") as server:
         for partition, (_, owner) in enumerate(server.routes()):
             if owner != 0:
                 assert server.ctl("move", partition, 0).returncode == 0
@@ -212,7 +211,7 @@ def test_a_client_around_the_kernel_finds_the_interface_of_an_owner():
     """Its interface reaches both networks, through a switch."""
     with (
         Nics(2, switched=True) as nics,
-        NicsServer(nics, "xdp", "-t", 2, "-m", 128, *OWNED) as server,
+        NicsServer(nics, "xdp", "-t", 2, "-m", 128, "--access", "erew") as server,
     ):
         options = (*STEADY, "--port", f"xdp:{nics.far}")
         loaded(server, "--fill", *options)
@@ -228,7 +227,7 @@ def test_a_client_around_the_kernel_finds_the_interface_of_an_owner():
 
 def test_a_client_stays_at_the_given_address_where_the_others_do_not_answer(kind):
     """As behind a translation of addresses: the second network does not lead to the server."""
-    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, *OWNED) as server:
+    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, "--access", "erew") as server:
         nics.clients.ip("link", "set", "far1", "down")
         nics.clients.ip("route", "add", "blackhole", "10.93.1.0/24")
         loaded(server, "--fill", *STEADY)
@@ -238,7 +237,7 @@ def test_a_client_stays_at_the_given_address_where_the_others_do_not_answer(kind
 
 
 def test_a_client_goes_on_when_an_interface_falls_silent(kind):
-    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, *OWNED) as server:
+    with Nics(2) as nics, NicsServer(nics, kind, "-t", 2, "-m", 128, "--access", "erew") as server:
         loaded(server, "--fill", *STEADY)
         with nics.clients.inside():
             running = start_load(url(server), *STEADY, *ENDLESS, "--quiet")
@@ -257,7 +256,7 @@ def test_a_client_goes_on_when_an_interface_falls_silent(kind):
 
 def test_every_value_is_found_after_a_restart_in_place(nics, tmp_path):
     """The sockets of each interface stay open."""
-    options = ("-t", nics.count, "-m", 128, *OWNED, "--image", tmp_path / "image")
+    options = ("-t", nics.count, "-m", 128, "--access", "erew", "--image", tmp_path / "image")
     with NicsServer(nics, "kernel", *options) as server, server.client() as client:
         values = {b"%d" % number: random.Random(number).randbytes(100) for number in range(KEYS)}
         for key, value in values.items():

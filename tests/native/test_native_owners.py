@@ -10,7 +10,7 @@ import pytest
 from harness import native
 from harness.native import Opcode, Status
 from harness.native.directory import Access
-from harness.native.server import OWNED, WORKERS, Difference, NativeServer
+from harness.native.server import WORKERS, Difference, NativeServer
 
 KEYS = 200
 CLIENTS = 4
@@ -20,12 +20,12 @@ OPERATIONS_MIN = 500
 
 
 def started(workers, access):
-    return NativeServer("-t", workers, "-m", 128, *OWNED, "--access", access)
+    return NativeServer("-t", workers, "-m", 128, "--access", access)
 
 
 @pytest.fixture
 def erew(port_of_many):
-    with port_of_many.server("-t", port_of_many.workers, "-m", 128, *OWNED) as running:
+    with port_of_many.server("-t", port_of_many.workers, "-m", 128, "--access", "erew") as running:
         yield running
 
 

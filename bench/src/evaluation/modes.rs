@@ -12,13 +12,7 @@ use crate::results::measurement::Measurement;
 
 const NAME: &str = "modes over UDP";
 const WORKERS: usize = 2;
-/// Names, modes, and whether partitions may move.
-const MODES: [(&str, &str, &str); 4] = [
-    ("EREW", "erew", "auto"),
-    ("EREW, not balanced", "erew", "off"),
-    ("CREW", "crew", "off"),
-    ("CRCW", "crcw", "off"),
-];
+const MODES: [(&str, &str); 3] = [("EREW", "erew"), ("CREW", "crew"), ("CRCW", "crcw")];
 /// Datagrams of 16 requests. So many are in flight that workers hardly ever wait for more, which would
 /// count.
 const BUSY: [&str; 4] = ["--batch", "16", "--pipeline", "4096"];
@@ -46,9 +40,8 @@ pub(super) fn run(options: &Options, cpus: &Sides, report: &mut Measurement) -> 
             report.note_once("one CPU only: access modes were not measured");
             return Ok(());
         }
-        let start = |(name, access, balance): &(&str, &str, &str)| {
-            let modes = ["--access", access, "--balance", balance];
-            let flags = [&["-m", "1024", "-t", "2", "--semantics", semantics], &modes[..]].concat();
+        let start = |(name, access): &(&str, &str)| {
+            let flags = ["-m", "1024", "-t", "2", "--access", access, "--semantics", semantics];
             let side = Side::native(options, &flags, server_cpus)?;
             Ok(Side { name: (*name).to_owned(), ..side })
         };

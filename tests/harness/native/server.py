@@ -4,8 +4,6 @@ from harness.native.client import NativeClient
 from harness.server import Server
 
 WORKERS = (1, 2, 4)
-# Each partition stays with its owner, whatever the load.
-OWNED = ("--access", "erew", "--balance", "off")
 
 
 class NativeServer(Server):

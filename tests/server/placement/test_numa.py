@@ -29,7 +29,7 @@ def two_nodes():
     made = []
 
     def make(*options, **kinds):
-        made.append(nodes.TwoNodes("--balance", "off", *options, **kinds))
+        made.append(nodes.TwoNodes(*options, **kinds))
         return made[-1]
 
     yield make

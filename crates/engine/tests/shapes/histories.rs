@@ -267,7 +267,7 @@ proptest! {
 
 /// Found by a run of the property: 50 steps are not one round of the index.
 #[test]
-fn a_large_index_is_given_up_by_one_round_of_maintenance() {
+fn a_large_index_is_given_up_by_maintenance() {
     let history = [Step::Fill { sizes: vec![7], percent: 69, expires: false }, Step::Flush];
     let [mut old, mut fresh] = both(Semantics::Store, Eviction::default(), Access::Erew, &history);
     let [old, fresh] = [old.taken(&vec![78_378]), fresh.taken(&vec![78_378])];

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_control::{Balance, size};
-use micanite_engine::{Access, Cache, ImageState, Layout, Resizing, Semantics};
+use micanite_engine::{Cache, ImageState, Layout, Resizing, Semantics};
 use micanite_memory::allocated_bytes;
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
@@ -259,7 +259,7 @@ fn workers(settings: &Settings) -> String {
     }
     if settings.threads > 1 {
         let _ = write!(text, ", {}", settings.access.name());
-        if settings.access == Access::Erew && settings.balance == Balance::Auto {
+        if settings.balance == Balance::Auto {
             text.push_str(", balanced");
         }
     }

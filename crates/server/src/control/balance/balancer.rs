@@ -42,14 +42,6 @@ impl Balancer {
         }
     }
 
-    /// Takes the routes as they are: another party may have changed some. Returns whether there is one that
-    /// balancing changes.
-    pub fn see(&mut self, routes: &[Route]) -> bool {
-        let pairs = self.shared.iter_mut().zip(routes);
-        pairs.for_each(|(is_shared, route)| *is_shared &= route.access == Access::Crew);
-        self.shared.contains(&true) || routes.iter().any(|route| route.access == Access::Erew)
-    }
-
     /// Forgets the loads, after a time in which nobody asked for decisions.
     pub fn pause(&mut self) {
         self.window.clear();
@@ -62,9 +54,10 @@ impl Balancer {
             self.window.pop_front();
         }
         self.window.push_back(period);
-        self.see(routes);
         let mut states = Vec::with_capacity(routes.len());
-        for partition in 0..routes.len() {
+        for (partition, route) in routes.iter().enumerate() {
+            // Another party may have changed the route since.
+            self.shared[partition] &= route.access == Access::Crew;
             self.rests[partition] = self.rests[partition].saturating_sub(1);
             states
                 .push(PartitionState { resting: self.rests[partition] > 0, shared: self.shared[partition] });

@@ -159,19 +159,6 @@ fn a_shared_partition_of_few_cools_down_to_an_even_load() {
 }
 
 #[test]
-fn a_mode_that_a_person_chose_is_kept() {
-    let mut machine = Machine::new(4, 16, Access::Erew);
-    let mut loads = vec![10_000; 16];
-    loads[5] = 500_000;
-    assert_eq!(machine.changes(5, &loads), [Change::Share { partition: 5 }]);
-    // Balancing has nothing to do in CRCW, and is not asked there, but it sees the routes.
-    for (access, is_for_balancing) in [(Access::Crcw, false), (Access::Crew, false), (Access::Erew, true)] {
-        machine.routes.iter_mut().for_each(|route| route.access = access);
-        assert_eq!(machine.balancer.see(&machine.routes), is_for_balancing, "{access:?}");
-    }
-}
-
-#[test]
 fn a_hot_spot_that_moves_is_followed() {
     let mut machine = Machine::new(4, 16, Access::Erew);
     for hot in [3, 9, 14, 3] {

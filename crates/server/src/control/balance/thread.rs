@@ -75,12 +75,8 @@ impl Measured {
 }
 
 fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
-    let partitions = server.shared.cache.layout().partitions;
-    let routes = || -> Vec<Route> {
-        (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect()
-    };
-    let is_wanted = balancer.see(&routes()) && server.balance.get() == Balance::Auto;
-    server.shared.costs.set_wanted(is_wanted);
+    let is_auto = server.balance.get() == Balance::Auto;
+    server.shared.costs.set_wanted(is_auto);
     let now = Measured::of(server);
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let mut requests = now.counts.clone();
@@ -93,21 +89,19 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
     let samples: Vec<_> =
         now.samples.iter().zip(&before.samples).map(|(now, before)| now.since(before)).collect();
     *before = now;
+    let partitions = server.shared.cache.layout().partitions;
     let rates = |of: &[Vec<u64>]| {
         let sum = |partition: usize| of.iter().map(|of_worker| of_worker[partition]).sum::<u64>();
         (0..partitions).map(|partition| (sum(partition) as f64 / seconds) as u64).collect()
     };
     server.balance.set_rates(rates(&requests));
-    if !is_wanted {
+    if !is_auto {
         server.balance.set_costs(Vec::new());
         return balancer.pause();
     }
     let _routing = server.balance.routing();
-    if server.balance.get() == Balance::Off {
-        return; // Somebody has said so meanwhile.
-    }
-    // Nobody changes them from here to the change.
-    let routes = routes();
+    let routes: Vec<Route> =
+        (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
     let loads = costs(&requests, &datagrams, &routes, &samples);
     server.balance.set_costs(rates(&loads));
     let requests = requests.iter().flatten().sum();
