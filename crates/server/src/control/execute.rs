@@ -51,7 +51,6 @@ impl Executor {
             },
             Request::Balance { balance } => {
                 self.several_workers()?;
-                // A change that balancing has decided is made before this, or not at all.
                 let _routing = self.server.balance.routing();
                 let before = self.server.balance.get();
                 self.server.balance.set(*balance);

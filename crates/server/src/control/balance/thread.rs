@@ -75,6 +75,8 @@ impl Measured {
 }
 
 fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
+    // Until the end: `ctl balance off` is answered when no change is under way.
+    let _routing = server.balance.routing();
     let is_auto = server.balance.get() == Balance::Auto;
     server.shared.costs.set_wanted(is_auto);
     let now = Measured::of(server);
@@ -99,7 +101,6 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
         server.balance.set_costs(Vec::new());
         return balancer.pause();
     }
-    let _routing = server.balance.routing();
     let routes: Vec<Route> =
         (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
     let loads = costs(&requests, &datagrams, &routes, &samples);
