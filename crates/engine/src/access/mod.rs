@@ -74,8 +74,13 @@ pub(crate) enum Permission {
     Wait,
 }
 
+/// The word: the mode in force (2 bits), `CHANGING`, the mode of the route, the owner.
+const MODE: u64 = 3;
 const CHANGING: u64 = 1 << 2;
+const ROUTE_SHIFT: u32 = 4;
 const OWNER_SHIFT: u32 = 8;
+/// What may differ between words of one owner that alone may write.
+const EREW_OR_CREW: u64 = Access::Crew as u64 | (Access::Crew as u64) << ROUTE_SHIFT;
 
 /// The word of a partition that holds its route.
 #[derive(Debug)]
@@ -92,13 +97,15 @@ impl RouteWord {
     }
 
     const fn pack(route: Route) -> u64 {
-        route.access as u64 | (route.owner as u64) << OWNER_SHIFT
+        let access = route.access as u64;
+        access | access << ROUTE_SHIFT | (route.owner as u64) << OWNER_SHIFT
     }
 
-    /// Returns the route; during a change, the previous one.
+    /// Returns the route; during a change, the previous one; the same while it is shared for a moment.
     pub fn load(&self) -> Route {
         let word = self.0.load(Ordering::Acquire);
-        Route { access: Access::ALL[(word & 3) as usize], owner: (word >> OWNER_SHIFT) as usize }
+        let access = Access::ALL[(word >> ROUTE_SHIFT & MODE) as usize];
+        Route { access, owner: (word >> OWNER_SHIFT) as usize }
     }
 
     /// Returns the permission of `worker`, which is inside a batch; it holds until the batch ends.
@@ -108,11 +115,11 @@ impl RouteWord {
         let owner = (word >> OWNER_SHIFT) as usize;
         if word & CHANGING != 0 {
             Permission::Wait
-        } else if word & 3 == Access::Crcw as u64 {
+        } else if word & MODE == Access::Crcw as u64 {
             Permission::Share
         } else if owner == worker {
             Permission::Own
-        } else if word & 3 == Access::Crew as u64 {
+        } else if word & MODE == Access::Crew as u64 {
             Permission::Read { owner }
         } else {
             Permission::Elsewhere { owner }
@@ -122,18 +129,33 @@ impl RouteWord {
     /// Returns whether the permission of `worker` is [`Permission::Own`].
     #[inline(always)]
     pub fn is_own(&self, worker: usize) -> bool {
-        self.0.load(Ordering::Acquire) & !(Access::Crew as u64) == (worker as u64) << OWNER_SHIFT
+        self.0.load(Ordering::Acquire) & !EREW_OR_CREW == (worker as u64) << OWNER_SHIFT
     }
 
     /// Changes the route. One caller at a time, outside of any batch. Calls `idle` while it waits.
     pub fn change(&self, route: Route, epochs: &Epochs, idle: impl FnMut()) {
+        self.put(Self::pack(route), epochs, idle);
+    }
+
+    /// Runs `run` while every worker may read and write, and the route stays what it is. One caller at a
+    /// time, as with `change`.
+    pub fn share_while<R>(&self, epochs: &Epochs, mut idle: impl FnMut(), run: impl FnOnce() -> R) -> R {
         let before = self.0.load(Ordering::Relaxed);
-        if before == Self::pack(route) {
+        self.put(before & !MODE | Access::Crcw as u64, epochs, &mut idle);
+        let result = run();
+        self.put(before, epochs, idle);
+        result
+    }
+
+    fn put(&self, word: u64, epochs: &Epochs, idle: impl FnMut()) {
+        let before = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!((before | word) & CHANGING, 0, "one change at a time");
+        if before == word {
             return;
         }
         self.0.store(before | CHANGING, Ordering::Relaxed);
         epochs.wait_for_all(idle);
-        self.0.store(Self::pack(route), Ordering::Release);
+        self.0.store(word, Ordering::Release);
     }
 
     /// Runs `run` while no worker has a permission. One caller at a time, as with `change`. A

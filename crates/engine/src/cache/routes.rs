@@ -7,7 +7,7 @@ use crate::cache::Cache;
 use crate::writer::Writer;
 
 impl Cache {
-    /// Returns mode and owner of a partition; `None` if there is no such partition.
+    /// Returns mode and owner of a partition as they were set last; `None` if there is no such partition.
     pub fn route(&self, partition: usize) -> Option<Route> {
         self.partitions.get(partition).map(|partition| partition.route.load())
     }
@@ -51,7 +51,7 @@ impl Cache {
     }
 
     /// Runs `run` with the right to write a partition, whoever owns it: shares the partition for
-    /// the moment. Calls `idle` while it waits.
+    /// the moment, and leaves the route as it is. Calls `idle` while it waits.
     pub(crate) fn with_writer<R>(
         &self,
         partition: usize,
@@ -61,12 +61,7 @@ impl Cache {
     ) -> R {
         let partition = &self.partitions[partition];
         let _changing = self.changing.wait(&mut idle);
-        let route = partition.route.load();
-        let shared = Route { access: Access::Crcw, ..route };
-        partition.route.change(shared, &self.epochs, &mut idle);
-        let result = run(&partition.writer(now_s));
-        partition.route.change(route, &self.epochs, &mut idle);
-        result
+        partition.route.share_while(&self.epochs, &mut idle, || run(&partition.writer(now_s)))
     }
 
     /// Shares the partitions of a worker that ends.

@@ -230,6 +230,21 @@ fn a_worker_without_permission_is_refused_or_delegates_to_the_owner() {
     assert_eq!(owner.get(b"k").unwrap(), b"2");
 }
 
+/// Whoever reads a route, changes one half of it and sets it again must not keep a mode of a moment.
+#[test]
+fn a_partition_that_is_shared_for_a_moment_keeps_its_route() {
+    for access in Access::ALL {
+        let cache = Setup { workers: 2, access, ..Setup::default() }.cache();
+        let mut other = Client::new(&cache, 1);
+        let route = Route { access, owner: 0 };
+        let seen = cache.with_writer(0, 0, || {}, |_| cache.route(0));
+        assert_eq!(seen, Some(route));
+        assert_eq!(cache.route(0), Some(route));
+        let refused = if access == Access::Crcw { Outcome::Stored } else { Outcome::NotOwner };
+        assert_eq!(other.set(b"k", b"2"), refused, "{access:?}");
+    }
+}
+
 #[test]
 fn items_that_only_other_workers_read_stay_recent() {
     let geometry = Setup {
