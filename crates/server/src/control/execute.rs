@@ -40,7 +40,8 @@ impl Executor {
         match request {
             Request::Mode { access, partition } => self.mode(*access, *partition),
             Request::Move { partition, owner } => {
-                let (before, follow) = self.change(*partition, |before| Route { owner: *owner, ..before })?;
+                let (before, follow) =
+                    self.change(*partition, false, |before| Route { owner: *owner, ..before })?;
                 let said = format!("partition {partition}: worker {} -> {owner}\n", before.owner);
                 Ok(said + &follow.text(*partition))
             }
@@ -85,7 +86,7 @@ impl Executor {
         let which = partition.map_or(0..=self.partitions() - 1, |one| one..=one);
         let (mut follows, mut modes) = (Vec::new(), Vec::new());
         for partition in which {
-            let changed = self.change(partition, |before| Route { access, ..before });
+            let changed = self.change(partition, true, |before| Route { access, ..before });
             let (before, follow) = changed.map_err(|error| match modes.len() {
                 0 => error,
                 done => {
@@ -103,14 +104,21 @@ impl Executor {
         })
     }
 
-    /// Changes a route. Returns the one before.
-    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Result<(Route, Follow), String> {
+    /// Changes a route: its mode or its owner. Returns the one before.
+    fn change(
+        &self,
+        partition: usize,
+        is_mode: bool,
+        change: impl Fn(Route) -> Route,
+    ) -> Result<(Route, Follow), String> {
         self.several_workers()?;
-        let _routing = self.server.balance.routing();
+        let mut by_hand = self.server.balance.routing();
         let before =
             self.server.shared.cache.route(partition).unwrap_or(Route { access: Access::Crcw, owner: 0 });
         let changed = self.server.set_route(partition, change(before));
-        Ok((before, changed.map_err(|error| error.to_string())?))
+        let follow = changed.map_err(|error| error.to_string())?;
+        *by_hand.entry(partition).or_default() |= is_mode;
+        Ok((before, follow))
     }
 
     fn invalidate(&self, name: &str) -> Answer {

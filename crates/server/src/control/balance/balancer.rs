@@ -47,6 +47,13 @@ impl Balancer {
         self.window.clear();
     }
 
+    /// A person has changed the route: it rests as after a change of its own. A mode that a person chose
+    /// stays.
+    pub fn changed_by_hand(&mut self, partition: usize, mode: bool) {
+        self.rests[partition] = REST_PERIODS;
+        self.shared[partition] &= !mode;
+    }
+
     /// Takes the load of one more period, and the routes as they are. Returns what to change; it is taken
     /// as changed.
     pub fn period(&mut self, period: Period, routes: &[Route]) -> Option<Change> {

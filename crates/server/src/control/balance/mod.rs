@@ -19,6 +19,7 @@ mod decide;
 mod tests;
 mod thread;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +40,11 @@ pub struct BalanceState {
     /// Nanoseconds per second that each partition has cost, in the last period; empty while nothing
     /// balances.
     costs: Mutex<Vec<u64>>,
-    routing: Mutex<()>,
+    routing: Mutex<ByHand>,
 }
+
+/// Partitions that a person has changed since the last period, and whether the mode was among it.
+pub(crate) type ByHand = BTreeMap<usize, bool>;
 
 impl BalanceState {
     /// At the start.
@@ -80,8 +84,8 @@ impl BalanceState {
         self.costs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// To be held from the look at a route to its change.
-    pub fn routing(&self) -> MutexGuard<'_, ()> {
+    /// To be held from the look at a route to its change. A person's change is noted in it.
+    pub(crate) fn routing(&self) -> MutexGuard<'_, ByHand> {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -151,6 +151,21 @@ fn one_hot_partition_is_shared_and_given_back_when_it_cools_down() {
 }
 
 #[test]
+fn what_a_person_changed_rests_and_a_mode_that_a_person_chose_stays() {
+    let mut loads = vec![10_000; 16];
+    loads[5] = 500_000;
+    for mode in [false, true] {
+        let mut machine = Machine::new(4, 16, Access::Erew);
+        assert_eq!(machine.changes(5, &loads), [Change::Share { partition: 5 }]);
+        machine.changes(20, &loads);
+        machine.balancer.changed_by_hand(5, mode);
+        assert_eq!(machine.changes(9, &[10_000; 16]), [], "rests");
+        let given_back = if mode { vec![] } else { vec![Change::Own { partition: 5 }] };
+        assert_eq!(machine.changes(30, &[10_000; 16]), given_back);
+    }
+}
+
+#[test]
 fn a_shared_partition_of_few_cools_down_to_an_even_load() {
     let mut machine = Machine::new(2, 4, Access::Erew);
     assert_eq!(machine.changes(10, &[900_000, 10_000, 10_000, 10_000]), [Change::Share { partition: 0 }]);

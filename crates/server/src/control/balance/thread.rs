@@ -76,7 +76,10 @@ impl Measured {
 
 fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
     // Until the end: `ctl balance off` is answered when no change is under way.
-    let _routing = server.balance.routing();
+    let mut routing = server.balance.routing();
+    for (partition, mode) in std::mem::take(&mut *routing) {
+        balancer.changed_by_hand(partition, mode);
+    }
     let is_auto = server.balance.get() == Balance::Auto;
     server.shared.costs.set_wanted(is_auto);
     let now = Measured::of(server);
