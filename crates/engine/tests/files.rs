@@ -64,6 +64,12 @@ impl Directory {
         cache.close().unwrap();
     }
 
+    /// Leaves the image of a cache as a process of an earlier boot that was killed does.
+    fn distrust(&self) {
+        drop(Cache::new(&self.config(Semantics::Cache)).unwrap());
+        (0..PARTITIONS).for_each(|number| change(&self.file(number), BOOT_WORD, |boot| boot ^ 2));
+    }
+
     /// Returns how many of these items are found.
     fn found(&self, semantics: Semantics) -> usize {
         let cache = Arc::new(Cache::new(&self.config(semantics)).unwrap());
@@ -181,9 +187,45 @@ fn a_partly_discarded_cache_is_created_again() {
     let cache = Cache::new(&config).unwrap();
     assert_eq!(*cache.image_state(), ImageState::Created);
     drop(cache);
-    (0..PARTITIONS).for_each(|number| change(&directory.file(number), BOOT_WORD, |boot| boot ^ 2));
+    directory.distrust();
     let cache = Cache::new(&config).unwrap();
     assert!(matches!(cache.image_state(), ImageState::Discarded { .. }));
+}
+
+/// Proves that nothing stays of a discarded cache that had more partitions, also if it was cut short at any
+/// file: it would take room, and keep a later start from making the cache anew.
+#[test]
+fn a_discarded_cache_of_more_partitions_leaves_nothing() {
+    for removed in [None, Some(0), Some(1), Some(PARTITIONS - 1)] {
+        let directory = Directory::new("fewer");
+        directory.fill(Semantics::Cache);
+        directory.distrust();
+        if let Some(first) = removed {
+            fs::File::create(directory.file(0)).unwrap();
+            (first.max(1)..PARTITIONS).for_each(|number| fs::remove_file(directory.file(number)).unwrap());
+        }
+        let config = Config { partition_bytes_max: 2 << 20, ..directory.config(Semantics::Cache) };
+        let cache = Cache::new(&config).unwrap();
+        assert_eq!(matches!(cache.image_state(), ImageState::Discarded { .. }), removed.is_none());
+        let partitions = cache.layout().partitions;
+        assert!(partitions < PARTITIONS);
+        assert!((partitions..PARTITIONS).all(|number| !directory.file(number).exists()), "{removed:?}");
+    }
+}
+
+/// Proves that a cache whose new image does not fit is made anew later.
+#[test]
+fn a_discarded_cache_without_room_is_created_later() {
+    let directory = Directory::new("no-room");
+    directory.fill(Semantics::Cache);
+    directory.distrust();
+    // More than any file system has.
+    let larger =
+        Config { memory_bytes: 1 << 43, partition_bytes_max: 1 << 34, ..directory.config(Semantics::Cache) };
+    let error = Cache::new(&larger).unwrap_err();
+    assert_eq!(error.kind(), CreateErrorKind::NoSpace, "{error}");
+    let cache = Cache::new(&directory.config(Semantics::Cache)).unwrap();
+    assert_eq!(*cache.image_state(), ImageState::Created);
 }
 
 /// Proves that a snapshot whose server was killed is no image: items that it lacks would be lost.

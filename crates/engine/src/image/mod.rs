@@ -134,7 +134,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         }
         let reason = reason.to_owned();
         drop(partitions);
-        source.mark_discarded().map_err(|error| failed("in", &error))?;
+        source.discard().map_err(|error| failed("in", &error))?;
         return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
     }
     let check = |check: &dyn Fn(&Partition) -> Checked| {

@@ -252,13 +252,17 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Marks an image as discarded, before it is removed: a process that finds the rest makes a new
-    /// one.
-    pub fn mark_discarded(&self) -> io::Result<()> {
+    /// Discards an image of any number of partitions. The first file is emptied before, and stays as a mark
+    /// until [`Self::remove`]: a process that finds the rest makes a new image.
+    pub fn discard(&self) -> io::Result<()> {
         let Self::Directory(folder) = self else {
             return Ok(());
         };
-        folder.existing(file_name(0))?.set_len(0)
+        let first = folder.existing(file_name(0))?;
+        first.set_len(0)?;
+        first.sync_all()?;
+        (1..PARTITIONS_MAX).for_each(|number| folder.remove(file_name(number)));
+        Ok(())
     }
 
     /// Returns how many bytes of the file system are free; `None` if there is none, or it does not say.
