@@ -1,6 +1,7 @@
 //! The limit of the memory of a cache, which may change while requests run.
 
 use std::fmt;
+use std::sync::PoisonError;
 
 use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::Ordering;
@@ -113,7 +114,11 @@ impl Cache {
 
     /// Notes that upkeep has nothing more to do for the limit, if that is so.
     pub(crate) fn end_following_limit(&self) {
-        if self.is_following_limit() && self.partitions.iter().all(Partition::is_settled) {
+        // Whoever holds the lock sets a new limit.
+        if self.is_following_limit()
+            && let Ok(_limiting) = self.limiting.try_lock()
+            && self.partitions.iter().all(Partition::is_settled)
+        {
             self.follows_limit.store(false, Ordering::Relaxed);
         }
     }
@@ -151,6 +156,7 @@ impl Cache {
             return Err(LimitError::TooSmall { least_bytes: least_of_one * count });
         }
         self.check_free_space(of_one * count)?;
+        let _limiting = self.limiting.lock().unwrap_or_else(PoisonError::into_inner);
         for partition in &self.partitions {
             partition.set_limit((of_one / 8) as u64);
         }

@@ -12,7 +12,7 @@ mod routes;
 pub(crate) mod stats;
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use micanite_memory::Pages;
 use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
@@ -70,6 +70,8 @@ pub struct Cache {
     pub(crate) loads: Box<[Box<[AtomicU64]>]>,
     /// Held while routes change.
     pub(crate) changing: Queue,
+    /// Held while the limit of the memory is set, in all partitions.
+    limiting: Mutex<()>,
     /// Number of route changes.
     generation: AtomicU64,
     /// Held while a worker flushes or schedules a flush.
@@ -193,6 +195,7 @@ impl Cache {
             eviction_listener,
             loads: (0..if workers > 1 { workers } else { 0 }).map(loads).collect(),
             changing: Queue::new(),
+            limiting: Mutex::default(),
             flushing: Queue::new(),
             generation: AtomicU64::new(0),
             prefetch_on: AtomicBool::new(true),

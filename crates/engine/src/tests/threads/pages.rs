@@ -22,6 +22,25 @@ fn cache() -> Arc<Cache> {
     cache
 }
 
+/// Two limits that are set at once leave that of one of them, in every partition.
+#[test]
+fn limits_that_are_set_at_once_do_not_mix() {
+    let cache = cache();
+    let set = |limits: [usize; 2]| {
+        for round in 0..5000 {
+            cache.set_memory_limit(limits[round % 2] * MIB).unwrap();
+        }
+    };
+    for _ in 0..5 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| set([8, 24]));
+            scope.spawn(|| set([16, 32]));
+        });
+        let of_one = cache.memory_limit_bytes() as u64 / 8 / 2;
+        assert!(cache.partitions.iter().all(|partition| partition.limit.words() == of_one));
+    }
+}
+
 /// Returns the bytes of the main gap whose pages have gone back, of both partitions.
 fn given_bytes(cache: &Cache) -> u64 {
     cache.partitions.iter().map(|partition| partition.given_bytes(Gap::Main)).sum()
