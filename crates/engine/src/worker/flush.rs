@@ -20,6 +20,26 @@ impl Cache {
     fn flush_due(&self) -> Word<'_> {
         self.partitions[0].word(Field::FlushDue as usize)
     }
+
+    /// Does a scheduled flush whose second has come. A worker does that before it serves. Call this before
+    /// others read the memory and no worker runs yet.
+    pub fn flush_if_due(&self, now_s: u32) {
+        self.flush_if_due_in(&self.flushing.wait(|| {}), now_s, || {});
+    }
+
+    fn flush_if_due_in(&self, turn: &Turn<'_>, now_s: u32, idle: impl Fn()) {
+        let due_s = self.flush_due_s();
+        if due_s != 0 && due_s <= now_s {
+            self.flush(turn, now_s, idle);
+            self.flush_due().store(0, Ordering::Release);
+        }
+    }
+
+    fn flush(&self, _turn: &Turn<'_>, now_s: u32, idle: impl Fn()) {
+        for partition in 0..self.partitions.len() {
+            self.with_writer(partition, now_s, &idle, |writer| writer.flush());
+        }
+    }
 }
 
 impl Worker {
@@ -30,10 +50,10 @@ impl Worker {
         let turn = self.turn(&self.cache.flushing);
         let due = self.cache.flush_due();
         if at_s <= now_s {
-            self.flush(&turn, now_s);
+            self.cache.flush(&turn, now_s, || self.serve_mailbox());
             due.store(0, Ordering::Release);
         } else {
-            self.flush_due(&turn, now_s); // nobody has come to do it yet
+            self.cache.flush_if_due_in(&turn, now_s, || self.serve_mailbox()); // nobody has come to do it yet
             if self.cache.has_area() {
                 for partition in 0..self.cache.partitions.len() {
                     self.with_writer(partition, now_s, |writer| writer.set_flush_due(Some(at_s)));
@@ -55,21 +75,7 @@ impl Worker {
     #[cold]
     fn flush_in_turn(&mut self, now_s: u32) {
         let turn = self.turn(&self.cache.flushing);
-        self.flush_due(&turn, now_s);
-    }
-
-    fn flush_due(&self, turn: &Turn<'_>, now_s: u32) {
-        let due_s = self.cache.flush_due_s();
-        if due_s != 0 && due_s <= now_s {
-            self.flush(turn, now_s);
-            self.cache.flush_due().store(0, Ordering::Release);
-        }
-    }
-
-    fn flush(&self, _turn: &Turn<'_>, now_s: u32) {
-        for partition in 0..self.cache.partitions.len() {
-            self.with_writer(partition, now_s, |writer| writer.flush());
-        }
+        self.cache.flush_if_due_in(&turn, now_s, || self.serve_mailbox());
     }
 
     /// Invalidates all keys that begin with `name` and the delimiter of namespaces: items stored

@@ -210,6 +210,8 @@ fn server(
     (restart, clock): (Restart, Clock),
 ) -> Result<Server, Failure> {
     let now_s = seconds(clock.now_ms());
+    // Before other processes, and the program in the kernel, read the memory.
+    memory.cache.flush_if_due(now_s);
     if let Some(native) = &native {
         doubt(native, &memory.cache, now_s);
     }
@@ -346,8 +348,7 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
         CreateErrorKind::Mismatch => EXIT_USAGE,
         _ => EXIT_SYSTEM,
     };
-    let text = format!("{error}\n  {advice}");
-    Failure { code, text }
+    Failure { code, text: format!("{error}\n  {advice}") }
 }
 
 /// The cache, in these maps if there are any.
@@ -390,11 +391,8 @@ fn growth_fits(settings: &Settings, partitions: usize, bytes: usize) -> Result<(
 
 /// Checks the seed that an image has.
 fn hash_seed_fits(settings: &Settings, found: u64) -> Result<(), Failure> {
-    match settings.hash_seed.filter(|seed| *seed != found) {
-        Some(seed) => {
-            let text = format!("the image has another seed than {seed} (--hash-seed)");
-            Err(Failure { code: EXIT_USAGE, text })
-        }
-        None => Ok(()),
-    }
+    let Some(seed) = settings.hash_seed.filter(|seed| *seed != found) else {
+        return Ok(());
+    };
+    Err(Failure { code: EXIT_USAGE, text: format!("the image has another seed than {seed} (--hash-seed)") })
 }

@@ -94,6 +94,23 @@ fn a_partition_that_a_due_flush_has_not_reached_is_not_served() {
     assert_eq!(seen, (None, Some(b"new".to_vec())));
 }
 
+/// Proves that what others read before workers run is flushed before: a worker that asks in an earlier
+/// second, and so does not flush, finds nothing.
+#[test]
+fn a_due_flush_is_done_without_a_worker() {
+    let (cache, key) = stored();
+    let client = &mut Client::new(&cache, 1);
+    assert_eq!(client.set(&key, b"old"), Outcome::Stored);
+    client.worker.flush_all(DUE_S, NOW_S);
+    cache.flush_if_due(DUE_S - 1);
+    assert!(client.get(&key).is_some());
+    cache.flush_if_due(DUE_S);
+    assert_eq!(client.get(&key), None);
+    assert_eq!(client.set(&key, b"new"), Outcome::Stored);
+    cache.flush_if_due(DUE_S + 1);
+    assert!(client.get(&key).is_some(), "flushed twice");
+}
+
 /// Proves that a delayed flush for the second in which another one is being done is done as well.
 #[test]
 fn a_flush_requested_during_another_one_is_not_forgotten() {
