@@ -18,4 +18,6 @@ mod write;
 
 pub(crate) use concatenate::Side;
 pub(crate) use meta_store::Described;
+#[cfg(test)]
+pub(crate) use store::publish_long;
 pub(crate) use store::store_long;

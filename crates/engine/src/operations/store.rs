@@ -67,6 +67,14 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns whether a flush, or the invalidation of the key's namespace, counts an item that is not
+    /// published yet among those before it. Published, it would take the place of a later one. A store
+    /// stamps items when they are published.
+    fn is_flushed(&self, key: &[u8], reserved: &Reservation) -> bool {
+        let (p, place) = (self.partition, &reserved.place);
+        !p.is_store() && (!p.is_live(place) || p.is_invalid(key, place, reserved.header))
+    }
+
     /// Returns the item that would be replaced, if the condition of a store holds.
     #[inline]
     fn find_for(&self, request: &HashedRequest<'_>, condition: Condition) -> Result<Option<Found>, Outcome> {
@@ -88,7 +96,8 @@ impl Writer<'_> {
 }
 
 /// Stores a long value concurrently with other writers: reserves space and publishes the item
-/// under the lock, and copies the value in between without it.
+/// under the lock, and copies the value in between without it. Returns `None` if a flush came
+/// meanwhile: nothing is stored then, and the value is to be copied under the lock.
 pub(crate) fn store_long(
     partition: &Partition,
     request: &HashedRequest<'_>,
@@ -96,21 +105,35 @@ pub(crate) fn store_long(
     value: &[u8],
     meta: (u32, Expiry),
     now_s: u32,
-) -> Outcome {
+) -> Option<Outcome> {
     let mut item = NewItem::of(request.key, value, meta);
     let reserved = match reserve_for_long(partition, request, condition, &mut item, now_s) {
         Ok(reserved) => reserved,
-        Err(outcome) => return outcome,
+        Err(outcome) => return Some(outcome),
     };
     reserved.write_item(partition, &item, None);
-    let writer = partition.writer(now_s);
-    match writer.find_for(request, condition) {
-        Ok(found) => writer.publish_counted(request.hash, &reserved, meta.1, found.as_ref()),
+    publish_long(&partition.writer(now_s), request, condition, &reserved, meta.1)
+}
+
+/// Publishes an item that was written without the lock, as [`store_long`] returns.
+pub(crate) fn publish_long(
+    writer: &Writer<'_>,
+    request: &HashedRequest<'_>,
+    condition: Condition,
+    reserved: &Reservation,
+    expiry: Expiry,
+) -> Option<Outcome> {
+    if writer.is_flushed(request.key, reserved) {
+        writer.release(reserved);
+        return None;
+    }
+    Some(match writer.find_for(request, condition) {
+        Ok(found) => writer.publish_counted(request.hash, reserved, expiry, found.as_ref()),
         Err(outcome) => {
-            writer.release(&reserved);
+            writer.release(reserved);
             outcome
         }
-    }
+    })
 }
 
 /// Reserves space for an item that is written without the lock, or returns the end of the

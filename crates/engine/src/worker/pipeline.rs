@@ -201,8 +201,11 @@ fn store<M: Mode>(
     if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || value.len() > cache.value_bytes_max() {
         return Outcome::TooLarge;
     }
-    if M::SHARED && value.len() >= LONG_VALUE_BYTES {
-        return store_long(hint.partition, request, condition, value, meta, now_s);
+    if M::SHARED
+        && value.len() >= LONG_VALUE_BYTES
+        && let Some(outcome) = store_long(hint.partition, request, condition, value, meta, now_s)
+    {
+        return outcome;
     }
     until_not_busy(|| {
         let writer = M::writer(hint.partition, now_s);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_WASTED_MAX, READ_ROUNDS_MAX};
+use crate::operations::publish_long;
 use crate::reader::{PlainGet, Read};
 use crate::tests::support::*;
 use crate::writer::NewItem;
@@ -198,6 +199,45 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         assert_eq!(client.set(b"long", &[7; 1500]), Outcome::Stored);
         assert_eq!(client.set(b"short", b"value"), Outcome::Stored);
     });
+}
+
+/// Proves that a long value whose space was reserved before a flush, or the invalidation of its namespace,
+/// does not take the place of a later value: a cache counted it among the flushed ones, and the key was
+/// gone.
+#[test]
+fn a_long_value_that_a_flush_overtakes_removes_no_later_one() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        for flushes in [true, false] {
+            let workers = 2;
+            let setup = Setup { workers, semantics, value_bytes_max: 1600, ..Setup::default() };
+            let cache = setup.cache();
+            let mut client = Client::new(&cache, 0);
+            let (key, value) = (b"space:key".as_slice(), [7; 1200]);
+            let operation = Operation::Get { cas: false };
+            let request = Request { hash: cache.hash(key), key, operation };
+            let partition = cache.partition(request.hash);
+            let request = hashed(partition, &request);
+            // A thread has stopped between the two parts of a long store.
+            let item = NewItem::of(key, &value, (0, Expiry::NEVER));
+            let reserved = partition.writer(NOW_S).reserve(request.hash, &item, None).unwrap().for_later();
+            reserved.write_item(partition, &item, None);
+            if flushes {
+                client.worker.flush_all(NOW_S, NOW_S);
+            } else {
+                client.worker.invalidate_namespace(b"space", NOW_S).unwrap();
+            }
+            assert_eq!(client.set(key, b"later"), Outcome::Stored);
+            let writer = partition.writer(NOW_S);
+            let published = publish_long(&writer, &request, Condition::Always, &reserved, Expiry::NEVER);
+            drop(writer);
+            let (outcome, left) = match semantics {
+                Semantics::Cache => (None, b"later".as_slice()),
+                Semantics::Store => (Some(Outcome::Stored), &value[..]),
+            };
+            assert_eq!(published, outcome, "{semantics:?}, {flushes}");
+            assert_eq!(client.get(key).as_deref(), Some(left), "{semantics:?}, {flushes}");
+        }
+    }
 }
 
 /// Proves that a worker that ends answers pending requests first, and that it can own nothing
