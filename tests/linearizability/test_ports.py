@@ -15,6 +15,9 @@ SECONDS = float(os.environ.get("MICANITE_LINEARIZABILITY_SECONDS", "1"))
 SEED = int(os.environ.get("MICANITE_LINEARIZABILITY_SEED", "1"))
 # Operations of each client.
 LEAST = 400
+# Between two kills. Whatever a killed client has left open may have happened at any time since, so that each
+# makes the search longer.
+KILL_MS = int(100 * max(1, SECONDS / 3))
 # Room for all that is written: a miss has another reason than eviction.
 MEMORY = int(256 * max(1, SECONDS / 2))
 
@@ -69,7 +72,7 @@ def test_eviction_never_brings_an_old_value_back():
 def test_killed_clients():
     """A request of a killed client happens once, or never."""
     with NativeServer("-t", 2, "-m", MEMORY, "--access", "crcw") as server:
-        options = {"seconds": SECONDS, "seed": SEED, "least": LEAST, "kill_ms": 100}
+        options = {"seconds": SECONDS, "seed": SEED, "least": LEAST, "kill_ms": KILL_MS}
         report = check(*ports(server), killed=ports(server), clients=1, replies=REPLIES, **options)
         assert report["clients_killed"] > 2, report
 
