@@ -219,6 +219,14 @@ def test_a_refused_restart_names_the_difference_and_the_way_out(start, tmp_path)
             configured.check()
 
 
+def test_an_address_that_overlaps_the_own_one_is_named(start, tmp_path):
+    """The server itself is in the way, not another one."""
+    configured = Configured(start, tmp_path)
+    said = configured.restart_with({"listen": "0.0.0.0"})
+    assert said and "which overlaps it" in said and "stop the server, and start it" in said, said
+    configured.check()
+
+
 def test_a_restart_that_leaves_a_store_no_room_is_refused(start, tmp_path):
     """The refusal names a memory that suffices, and the server still has everything."""
     config = tmp_path / "micanite.toml"

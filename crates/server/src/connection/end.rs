@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use micanite_net::ByteStream;
 
-use super::{Connection, Next, Phase, Turn};
+use super::{Buffers, Connection, Next, Phase, Turn};
 use crate::limits::{HALF_CLOSED_MS_MAX, TURN_INPUT_BYTES_MAX};
 
 impl<S: ByteStream> Connection<S> {
@@ -17,6 +17,19 @@ impl<S: ByteStream> Connection<S> {
     /// Returns whether the peer has had its time to end.
     pub fn is_half_closed_for_long(&self, now_ms: u64) -> bool {
         self.is_half_closed() && now_ms.saturating_sub(self.progress_ms) >= HALF_CLOSED_MS_MAX
+    }
+
+    /// Tells the peer of the end, and takes what it has sent: closing a socket that has unread input takes
+    /// back replies that the peer has not received. Waits for nothing.
+    pub fn prepare_close(&mut self, buffers: &mut Buffers) {
+        // Where the peer cannot be told, the connection is closed all the same.
+        let _ = self.stream.end_output();
+        let mut discarded = 0;
+        while discarded < TURN_INPUT_BYTES_MAX
+            && let Ok(bytes @ 1..) = self.stream.discard(&mut buffers.input)
+        {
+            discarded += bytes;
+        }
     }
 
     /// Ends a connection whose replies are all sent. Discards the input of a peer that was told, until it

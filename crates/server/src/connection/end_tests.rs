@@ -1,6 +1,12 @@
 //! Ends of conversations: all replies, then the end.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use micanite_net::{ByteStream, Stream};
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{RcvBuf, SndBuf};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -120,6 +126,31 @@ proptest! {
         let output = converse(&mut bench, script, step_bytes);
         prop_assert!(output == expected.concat(), "{} of {} bytes", output.len(), expected.concat().len());
     }
+}
+
+/// A server that ends closes connections whose clients have sent more: replies that a slow client has not
+/// received yet are not taken back.
+#[test]
+fn a_close_takes_no_replies_back() {
+    const BYTES: usize = 300_000;
+    let mut bench = bench();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    setsockopt(&client, RcvBuf, &4096).unwrap();
+    let accepted = listener.accept().unwrap().0;
+    setsockopt(&accepted, SndBuf, &(4 * BYTES)).unwrap();
+    let mut connection = Connection::new(Stream::tcp(accepted).unwrap());
+    let mut sent = 0;
+    while sent < BYTES {
+        sent += connection.stream.send(&[b'v'; BYTES][sent..]).unwrap();
+    }
+    client.write_all(b"get s\r\n").unwrap();
+    // The request lies in the server's socket now: loopback delivers at once.
+    connection.prepare_close(&mut bench.buffers);
+    connection.release(&mut bench.buffers);
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    assert_eq!(received.len(), BYTES);
 }
 
 /// The reply to a refused request is not lost to a reset: its input is discarded until the peer ends, for a

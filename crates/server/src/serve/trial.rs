@@ -82,8 +82,25 @@ impl Sockets {
     ) -> Result<(), Failure> {
         match self.running.take(kind, address) {
             Some(_) => Ok(()),
-            None => self.hand_over(kind, open()?.as_fd()),
+            None => {
+                let listener = open().map_err(|failure| self.overlap(kind, address).unwrap_or(failure))?;
+                self.hand_over(kind, listener.as_fd())
+            }
         }
+    }
+
+    /// Returns the reason why an address cannot be opened beside the running server's own: one of the two is
+    /// that of all interfaces.
+    fn overlap(&self, kind: Heirloom, wanted: &SocketAddr) -> Option<Failure> {
+        let overlaps = |(of, there): &&(Heirloom, SocketAddr)| {
+            let is_any = there.ip().is_unspecified() || wanted.ip().is_unspecified();
+            *of == kind && is_any && there.port() == wanted.port()
+        };
+        let (_, there) = self.running.sockets.iter().find(overlaps)?;
+        Some(Failure::system(format!(
+            "cannot listen on {wanted} beside the running server's {there}, which overlaps it\n  A restart \
+             in place opens new addresses before it ends the old ones: stop the server, and start it."
+        )))
     }
 
     fn hand_over(&mut self, kind: Heirloom, socket: BorrowedFd<'_>) -> Result<(), Failure> {
@@ -105,7 +122,9 @@ impl Sockets {
                 port = match self.running.take(Heirloom::Native, &address) {
                     Some(there) => there.port(),
                     None => {
-                        let socket = listeners::bind_native(address, &options)?;
+                        let socket = listeners::bind_native(address, &options);
+                        let overlap = |failure| self.overlap(Heirloom::Native, &address).unwrap_or(failure);
+                        let socket = socket.map_err(overlap)?;
                         self.hand_over(Heirloom::Native, socket.as_fd())?;
                         socket.local_addr().map_or(port, |address| address.port())
                     }
@@ -122,7 +141,9 @@ impl Sockets {
             if self.running.take(Heirloom::Udp, wanted).is_some() {
                 continue;
             }
-            let address = listeners::free_udp(*wanted)?;
+            let address = listeners::free_udp(*wanted);
+            let address =
+                address.map_err(|failure| self.overlap(Heirloom::Udp, wanted).unwrap_or(failure))?;
             for _ in 0..settings.threads {
                 self.hand_over(Heirloom::Udp, listeners::bind_udp(address)?.as_fd())?;
             }

@@ -223,8 +223,9 @@ impl Server {
 
     /// Ends the server. No other program follows. An end at once does not become graceful again.
     pub fn end(&self, how: Ending) {
-        self.restart.cancel();
         self.begin_to_end(how);
+        // After it: a restart that began meanwhile either finds the end, or is found here.
+        self.restart.cancel();
     }
 
     /// Ends the server for another program that follows, unless it ends already.

@@ -62,7 +62,17 @@ impl<P: Streams> Worker<P> {
             let is_stranger = slot.is_shaking() || slot.connection.never_authenticated();
             is_stranger || !waits && !slot.connection.delays_an_end(now_ms)
         };
-        self.close_where(has_ended, |_| {});
+        let mut from = 0;
+        while let Some((token, slot, next)) = self.slots.next_from(from) {
+            from = next;
+            if !has_ended(slot) {
+                continue;
+            }
+            if let Some(slot) = self.slots.get_mut(token) {
+                slot.connection.prepare_close(&mut self.buffers);
+            }
+            self.close(token);
+        }
         self.slots.is_empty() && !self.has_posts
     }
 

@@ -32,9 +32,8 @@ const TRIAL_POLL: Duration = Duration::from_millis(2);
 pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
-    directory: PathBuf,
-    /// The same directory, which may be removed.
-    held_directory: File,
+    /// The directory in which it was started, which may be removed or replaced.
+    directory: File,
     /// The file of the last trial that went well.
     tried: Mutex<Option<Tried>>,
 }
@@ -49,11 +48,9 @@ struct Tried {
 /// Device, inode, length and time of the last change of a file.
 type State = (u64, u64, u64, i64, i64);
 
-impl Tried {
-    /// Returns a path that leads to the file as long as it is held.
-    fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
-    }
+/// Returns a path that leads to a file or directory as long as it is held.
+fn path_of(held: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", held.as_raw_fd()).into()
 }
 
 /// Opens a file or directory so that it stays what it is when its path leads elsewhere.
@@ -76,12 +73,10 @@ impl Program {
     pub fn current() -> io::Result<Self> {
         // The program before it gives the path by which it was started, where its file may be a newer one.
         let given = std::env::var_os(VARIABLE).and_then(|_| std::env::args_os().next()).map(PathBuf::from);
-        let directory = std::env::current_dir()?;
         Ok(Self {
             file: given.filter(|path| path.is_absolute()).map_or_else(std::env::current_exe, Ok)?,
             arguments: std::env::args_os().skip(1).collect(),
-            held_directory: held(&directory)?,
-            directory,
+            directory: held(Path::new("."))?,
             tried: Mutex::default(),
         })
     }
@@ -140,9 +135,9 @@ impl Program {
         keep_open(&answer)?;
         let numbers = maps.iter().map(AsRawFd::as_raw_fd).collect();
         let trial = Trial { maps: numbers, answer: Some(answer.as_raw_fd()), ..trial };
-        self.command(&tried.path())
+        self.command(&path_of(&tried.file))
             .arg("--print-config")
-            .current_dir(&self.directory)
+            .current_dir(path_of(&self.directory))
             .env(TRIAL_VARIABLE, trial.text())
             .env_remove(VARIABLE)
             .env_remove(HISTORY_VARIABLE)
@@ -161,7 +156,7 @@ impl Program {
         let first = match &*tried {
             Some(tried) if leads_to(tried.state) => self.execute_file(&self.file, handover),
             Some(tried) if tried.file.metadata().is_ok_and(|now| state(&now) == tried.state) => {
-                self.execute_file(&tried.path(), handover)
+                self.execute_file(&path_of(&tried.file), handover)
             }
             _ => io::Error::other("the program was changed after its trial"),
         };
@@ -174,7 +169,7 @@ impl Program {
         let process = std::process::id();
         let mut command = self.command(file);
         // Where this fails, the program runs in the present directory.
-        let _ = fchdir(&self.held_directory);
+        let _ = fchdir(&self.directory);
         command.env_remove(TRIAL_VARIABLE).env_remove(HISTORY_VARIABLE).env(VARIABLE, handover.text(process));
         if let Some(text) = handover.history_text(process) {
             command.env(HISTORY_VARIABLE, text);
