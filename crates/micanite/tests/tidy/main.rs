@@ -4,11 +4,11 @@
 //! small trees with the fault do not. `exceptions.rs` lists what may stay longer, with reasons; the list may
 //! only shrink.
 
+mod code;
 mod doctor;
 mod documents;
 mod exceptions;
 mod folders;
-mod functions;
 mod length;
 mod links;
 mod markdown;

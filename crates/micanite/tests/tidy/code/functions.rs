@@ -1,8 +1,8 @@
 //! Lengths of functions, by the indentation that formatted code has.
 
-use super::exceptions::LONG_FUNCTIONS;
-use super::tree::Tree;
-use super::verdict::{Offence, Verdict};
+use crate::exceptions::LONG_FUNCTIONS;
+use crate::tree::Tree;
+use crate::verdict::{Offence, Verdict};
 
 const FUNCTION_LINES_MAX: usize = 80;
 
