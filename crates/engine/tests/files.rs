@@ -252,6 +252,21 @@ fn an_unfinished_snapshot_is_not_used() {
     }
 }
 
+/// Proves that a snapshot takes the place of one that a kill cut short, and of no other.
+#[test]
+fn a_snapshot_replaces_one_that_was_cut_short() {
+    for semantics in [Semantics::Store, Semantics::Cache] {
+        let (directory, copy) = (Directory::new("again"), Directory::new("cut"));
+        directory.fill(semantics);
+        let cache = Cache::new(&directory.config(semantics)).unwrap();
+        cache.snapshot(&copy.0, NOW_S).unwrap();
+        (0..PARTITIONS).for_each(|number| change(&copy.file(number), CLEAN_WORD, |_| 0));
+        assert_eq!(cache.snapshot(&copy.0, NOW_S).unwrap().items, ITEMS);
+        assert!(cache.snapshot(&copy.0, NOW_S).is_err(), "that one is complete");
+        assert_eq!(copy.found(semantics), ITEMS as usize);
+    }
+}
+
 /// Proves that a snapshot into the served image names the process that has it open.
 #[test]
 fn a_snapshot_into_the_open_image_is_refused_with_the_reason() {

@@ -4,6 +4,9 @@ use std::fs;
 
 use micanite_wire::hash::KeyHash;
 
+use crate::image::source::HeaderWords;
+use crate::region::Field;
+
 /// Returns a number for this boot of the machine, never zero, if the kernel has one.
 fn boot() -> Option<u64> {
     let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
@@ -28,6 +31,11 @@ pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&
         true => Some("it was not closed, and the kernel does not tell in which boot it was written"),
         false => Some("the machine was started anew while it was in use"),
     }
+}
+
+/// Returns whether a first partition is that of a copy that was not finished.
+pub(super) fn is_unfinished_copy(header: &HeaderWords) -> bool {
+    header[Field::Boot as usize] == COPY && header[Field::Clean as usize] == 0
 }
 
 /// Purpose of a new image.

@@ -257,13 +257,20 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
     marks::set(partitions)
 }
 
-/// Makes an empty image of this layout where there is none, and holds it. It is of use once it is closed.
+/// Makes an empty image of this layout where there is none, or a copy that was cut short, and holds it. It is
+/// of use once it is closed.
 pub(crate) fn create_new(
     config: &Config,
     layout: Layout,
     source: &Source<'_>,
 ) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
+    if let Ok(First::Header(header)) = source.first()
+        && boot::is_unfinished_copy(&header)
+    {
+        let failed = |error| CreateError::new(format!("cannot remove the copy in {source}: {error}"));
+        source.discard().map_err(failed)?;
+    }
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_incomplete(false)) {
         Some(Ok(Ok(()))) => make(config, layout, source, (ImageState::Created, lock), Use::Copy),
