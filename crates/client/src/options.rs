@@ -29,6 +29,10 @@ pub enum OnDead {
 /// (`docs/protocol.md`, "Once").
 pub(crate) const DEADLINE_NS_MAX: u64 = 60_000_000_000;
 
+/// Shortest time until a server that failed is tried again, over every link: without one, a client would
+/// flood the server, and spin.
+pub(crate) const DEAD_FOR_NS_MIN: u64 = 10 * MS;
+
 /// Settings of a client. [`Options::default`] suits most.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -58,7 +62,7 @@ pub struct Options {
     pub numa_node: Option<u16>,
     /// Number of deadlines without any reply after which a server counts as dead.
     pub dead_after_deadlines: u32,
-    /// Time until a dead server is tried again.
+    /// Time until a dead server is tried again, at least 10 ms.
     pub dead_for_ns: u64,
     /// Treatment of a dead server's keys.
     pub on_dead: OnDead,

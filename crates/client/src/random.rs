@@ -25,8 +25,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns the span, plus up to a quarter.
+    /// Returns the span, plus up to a quarter. A span without an end stays one.
     pub(crate) fn jittered(&mut self, span: u64) -> u64 {
-        span + self.next() % (span / 4 + 1)
+        span.saturating_add(self.next() % (span / 4 + 1))
     }
 }

@@ -31,7 +31,7 @@ mod wheel;
 
 use crate::counters::Counters;
 use crate::ketama::Continuum;
-use crate::options::{Options, ServerAddress};
+use crate::options::{DEAD_FOR_NS_MIN, Options, ServerAddress};
 use crate::random::Random;
 use micanite_wire::native::Directory;
 use pace::Gathering;
@@ -103,6 +103,7 @@ impl Driver {
         let payload_bytes = options.bounded_payload_bytes();
         options.payload_bytes = payload_bytes;
         options.deadline_ns = options.bounded_deadline_ns();
+        options.dead_for_ns = options.dead_for_ns.max(DEAD_FOR_NS_MIN);
         let mut random = Random::new(seed);
         let slots = Slots::new(options.datagrams, payload_bytes);
         let weights = servers.iter().map(|server| (server.name.as_str(), server.weight));

@@ -37,7 +37,7 @@ pub struct FabricOptions {
     /// Time without the reply to a message after which the client connects anew, and sends again. It begins
     /// when the message has left. Long messages have more: 1 us per byte, up to the deadline.
     pub silent_ns: u64,
-    /// Time until a server that could not be reached is tried again.
+    /// Time until a server that could not be reached is tried again, at least 10 ms.
     pub dead_for_ns: u64,
     /// Treatment of a dead server's keys.
     pub on_dead: OnDead,

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::ketama::Continuum;
 use crate::link::TRY_SHARE;
 use crate::operation::{Completion, Opcode, Operation};
-use crate::options::{DEADLINE_NS_MAX, OnDead};
+use crate::options::{DEAD_FOR_NS_MIN, DEADLINE_NS_MAX, OnDead};
 use crate::random::Random;
 use micanite_wire::native::KEY_BYTES_MAX;
 
@@ -39,6 +39,7 @@ impl<T: Transport> Pool<T> {
         }
         let mut options = options.clone();
         options.deadline_ns = options.deadline_ns.min(DEADLINE_NS_MAX);
+        options.dead_for_ns = options.dead_for_ns.max(DEAD_FOR_NS_MIN);
         let mut random = Random::new(seed);
         let weights = urls.iter().map(|url| (url.name(), url.weight()));
         Ok(Self {

@@ -1,10 +1,9 @@
 //! Pauses between attempts to attach.
 
-/// First pause after an attempt that failed; each further one is twice as long, up to
-/// [`crate::Options::dead_for_ns`].
-const PAUSE_NS_MIN: u64 = 10_000_000;
+use crate::options::DEAD_FOR_NS_MIN;
 
-/// The pause after the last attempt that failed.
+/// The pause after the last attempt that failed: the shortest one at first, each further one twice as long,
+/// up to [`crate::Options::dead_for_ns`].
 #[derive(Debug)]
 pub(super) struct Pause {
     until_ns: u64,
@@ -21,8 +20,8 @@ impl Pause {
     pub fn new(dead_for_ns: u64) -> Self {
         Self {
             until_ns: 0,
-            next_ns: PAUSE_NS_MIN,
-            ns_max: dead_for_ns.max(PAUSE_NS_MIN),
+            next_ns: DEAD_FOR_NS_MIN,
+            ns_max: dead_for_ns.max(DEAD_FOR_NS_MIN),
             is_full: false,
             is_silent: false,
         }
@@ -32,7 +31,7 @@ impl Pause {
     /// was long over by then.
     pub fn begin(&mut self, began_ns: u64, now_ns: u64, is_full: bool) {
         if began_ns > self.until_ns.saturating_add(self.next_ns) {
-            self.next_ns = PAUSE_NS_MIN;
+            self.next_ns = DEAD_FOR_NS_MIN;
         }
         self.is_full = is_full;
         self.until_ns = now_ns.saturating_add(self.next_ns);
@@ -64,7 +63,7 @@ impl Pause {
 
     /// Notes that a request had its reply.
     pub fn end(&mut self) {
-        (self.next_ns, self.is_full, self.is_silent) = (PAUSE_NS_MIN, false, false);
+        (self.next_ns, self.is_full, self.is_silent) = (DEAD_FOR_NS_MIN, false, false);
     }
 }
 

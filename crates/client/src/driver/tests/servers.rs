@@ -221,6 +221,35 @@ fn a_server_that_was_dead_for_long_is_asked_at_all_its_ports() {
     }
 }
 
+/// A client that was told to try a dead server at once sent it a datagram with each look at the time.
+#[test]
+fn a_dead_server_is_not_flooded() {
+    let options = Options { dead_for_ns: 0, ..options() };
+    let mut world = World::new(options, vec![Fake::new("10.0.0.1:1000", 1, 4, PartitionAccess::Erew)]);
+    world.fakes[0].is_down = true;
+    world.settle();
+    assert!(world.driver.is_dead(0));
+    let began_ns = world.now_ns;
+    let mut sent = 0;
+    for number in 0..1_000 {
+        world.now_ns = began_ns + number * 1_000;
+        sent += world.intercept().len();
+    }
+    assert!(sent <= 1, "{sent} requests within a millisecond");
+}
+
+/// The jitter of a pause without an end made it overflow.
+#[test]
+fn a_dead_server_may_stay_dead_for_good() {
+    let mut world = World::new(Options { dead_for_ns: u64::MAX, ..options() }, three());
+    world.fakes[1].is_down = true;
+    world.settle();
+    assert!(world.driver.is_alive(0) && world.driver.is_dead(1) && world.driver.is_alive(2));
+    world.fakes[1].is_down = false;
+    world.pass(1_000_000_000_000);
+    assert!(world.driver.is_dead(1));
+}
+
 #[test]
 fn another_server_stands_in_if_configured() {
     let on_dead = OnDead::MoveOn;
