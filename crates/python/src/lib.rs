@@ -14,6 +14,9 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 create_exception!(micanite, MicaniteError, PyException, "A call has failed; its text says why.");
 
+/// Capacity that the buffer keeps between two values.
+const KEPT_BYTES_MAX: usize = 2 << 20;
+
 thread_local! {
     /// Buffer of one value.
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -40,6 +43,8 @@ impl Cache {
         let mut value = VALUE.take();
         let found = self.client.get_in_memory(key, &mut value);
         let found = found.map(|found| found.map(|_| PyBytes::new(py, &value)));
+        value.clear();
+        value.shrink_to(KEPT_BYTES_MAX);
         VALUE.set(value);
         if let Some(found) = found {
             return Ok(found);

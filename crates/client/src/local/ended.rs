@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::stream::empty;
 use crate::operation::{Completion, Opcode, Outcome};
 
 /// An operation that has ended.
@@ -29,6 +30,12 @@ pub(crate) struct EndedList {
 impl EndedList {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Returns the memory of the values.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.values.capacity()
     }
 
     /// Keeps a completion.
@@ -61,7 +68,7 @@ impl EndedList {
             let value = &self.values[ended.value];
             sink(Completion { flags, cas, number, value, one_sided: ended.is_local, ..base });
         }
-        self.values.clear();
+        empty(&mut self.values);
         count
     }
 }

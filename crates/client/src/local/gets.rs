@@ -57,7 +57,7 @@ impl LocalLink {
             }
             Ok(())
         });
-        self.value = value;
+        self.keep_buffer(value);
         result
     }
 
@@ -85,7 +85,7 @@ impl LocalLink {
                 take(first + index, got.map(|flags| flags.map(|flags| (&value[..], flags))));
             }
         }
-        self.value = value;
+        self.keep_buffer(value);
     }
 
     /// Looks up to [`BATCH_REQUESTS_MAX`] keys up in the memory. Returns the others, one bit for each.

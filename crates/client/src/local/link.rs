@@ -13,7 +13,7 @@ use super::ended::EndedList;
 use super::gets::has_key_length;
 use super::pause::Pause;
 use super::reading::{Look, Reading};
-use super::stream::{RequestStream, Writes};
+use super::stream::{RequestStream, Writes, empty};
 use super::{LocalCounters, LocalUrl};
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -158,8 +158,14 @@ impl LocalLink {
         };
         let base = Completion::without_reply(token, Opcode::Get, outcome);
         self.ended.keep(&Completion { flags, value: found, one_sided: true, ..base });
-        self.value = value;
+        self.keep_buffer(value);
         true
+    }
+
+    /// Keeps the buffer of one value for the next one.
+    pub(super) fn keep_buffer(&mut self, mut value: Vec<u8>) {
+        empty(&mut value);
+        self.value = value;
     }
 
     /// Sends what was submitted, receives what has come, and passes all operations that have ended on.

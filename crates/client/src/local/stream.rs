@@ -24,8 +24,14 @@ const WRITES_PLACES: usize = 256;
 const IN_FLIGHT_MAX: usize = 1024;
 /// Unsent bytes from which on no request is taken.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// Capacity that the buffer of unsent bytes keeps when all of them have left.
+/// Capacity that a buffer keeps when nothing is in it.
 const KEPT_BYTES_MAX: usize = 2 * UNSENT_BYTES_MAX;
+
+/// Empties a buffer, and gives the memory of the longest value back.
+pub(super) fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(KEPT_BYTES_MAX);
+}
 
 /// Writes that are not acknowledged, by parts of their keys' hashes.
 #[derive(Debug)]
@@ -206,8 +212,8 @@ impl RequestStream {
             self.unsent.drain(..self.sent_bytes);
             self.sent_bytes = 0;
         }
-        if self.unsent.is_empty() && self.unsent.capacity() > KEPT_BYTES_MAX {
-            self.unsent.shrink_to(KEPT_BYTES_MAX);
+        if self.unsent.is_empty() {
+            empty(&mut self.unsent);
         }
     }
 
@@ -252,6 +258,9 @@ impl RequestStream {
             }
         }
         self.received.drain(..at);
+        if self.received.is_empty() {
+            empty(&mut self.received);
+        }
         // A reply that nobody has asked for would be taken for the next one.
         match self.in_flight.is_empty() && !self.received.is_empty() {
             true => Err(io::ErrorKind::InvalidData.into()),
@@ -277,6 +286,7 @@ impl AsFd for RequestStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::EndedList;
 
     /// A reply that nobody has asked for ends the stream, before it is taken for another request's.
     #[test]
@@ -325,5 +335,36 @@ mod tests {
             far.shutdown(std::net::Shutdown::Both).unwrap();
         });
         assert!(stream.unsent.capacity() <= KEPT_BYTES_MAX, "{}", stream.unsent.capacity());
+    }
+
+    /// A long reply was kept in memory for good, by the stream and by the list of what has ended.
+    #[test]
+    fn bytes_that_were_delivered_take_no_memory() {
+        const VALUE_BYTES: usize = 8 << 20;
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (mut stream, writes) = (RequestStream::new(near).unwrap(), Writes::default());
+        assert!(stream.submit(&Operation::get(b"key"), (None, 1, 0), &writes));
+        let mut request = Vec::new();
+        assert!(meta::request(&Operation::get(b"key"), &mut request));
+        let mut ended = EndedList::default();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                far.read_exact(&mut request).unwrap();
+                let value = vec![b'v'; VALUE_BYTES];
+                let reply = [format!("VA {VALUE_BYTES} f0\r\n").as_bytes(), &value, b"\r\n"].concat();
+                far.write_all(&reply).unwrap();
+                far
+            });
+            while stream.in_flight() > 0 {
+                stream.exchange(&writes, |completion| ended.keep(&completion)).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        assert!(stream.received.capacity() <= KEPT_BYTES_MAX, "{}", stream.received.capacity());
+        let mut bytes = 0;
+        assert!(ended.kept_bytes() >= VALUE_BYTES);
+        assert_eq!(ended.deliver(|completion| bytes += completion.value.len()), 1);
+        assert_eq!(bytes, VALUE_BYTES);
+        assert!(ended.kept_bytes() <= KEPT_BYTES_MAX, "{}", ended.kept_bytes());
     }
 }
