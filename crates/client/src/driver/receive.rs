@@ -184,14 +184,17 @@ impl Driver {
             return;
         };
         let resent = self.slots.get(index).attempts > 1 || self.slots.get(index).resent;
+        self.expire(index);
         let mut retry = Retry::default();
         self.scratch_entries.clear();
         let (mut values, mut values_bytes) = (0_u32, 0_usize);
         for (number, reply) in replies.flatten().enumerate() {
-            let entry = self.slots.entries(index)[number];
             let Some(outcome) = Outcome::of(reply.status, reply.limit_bytes) else {
                 retry.note(reply.status);
-                self.scratch_entries.push(entry);
+                self.scratch_entries.push(self.slots.entries(index)[number]);
+                continue;
+            };
+            let Some(entry) = self.slots.end(index, number) else {
                 continue;
             };
             if reply.opcode.answers_value() {
@@ -207,6 +210,7 @@ impl Driver {
             self.learn_value_bytes(index, values_bytes as f32 / values as f32);
         }
         self.end_introduction(index, sink);
+        self.slots.unlink(&mut self.expired, index);
         if retry.any() {
             self.count_retry(now_ns, index, &retry);
             self.send_again(now_ns, index, &retry);
@@ -253,10 +257,20 @@ impl Driver {
         server.introduction.take_if(|introduction| *introduction == index);
     }
 
+    /// Lets the requests of a datagram, which is in no list, end at the next look at the timers, unless they
+    /// do so before: if the sink of one of them panics, the others end then.
+    pub(super) fn expire(&mut self, index: u16) {
+        self.slots.get_mut(index).state = State::Expired;
+        self.slots.push_back(&mut self.expired, index);
+    }
+
     /// Ends all requests of a datagram, which is in no list, with the same outcome.
     pub(super) fn end_all(&mut self, index: u16, outcome: Outcome, sink: &mut impl FnMut(Completion<'_>)) {
+        self.expire(index);
         for number in 0..usize::from(self.slots.get(index).count) {
-            let entry = self.slots.entries(index)[number];
+            let Some(entry) = self.slots.end(index, number) else {
+                continue;
+            };
             if entry.opcode.has_id() {
                 self.end_id(index, number, false);
             }
@@ -265,6 +279,7 @@ impl Driver {
                 sink(Completion::without_reply(entry.token, entry.opcode, outcome));
             }
         }
+        self.slots.unlink(&mut self.expired, index);
         self.give_back(index);
     }
 

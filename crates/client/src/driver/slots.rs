@@ -23,8 +23,8 @@ pub(super) enum State {
     InFlight,
     /// Must not be sent yet; in the wheel.
     Delayed,
-    /// The deadline is over; in the list of datagrams whose requests end at the next look at the
-    /// timers.
+    /// Its requests end, at the latest at the next look at the timers: the deadline is over, or they are
+    /// just being ended. In the list of such datagrams.
     Expired,
 }
 
@@ -81,6 +81,8 @@ pub(super) struct Entry {
     pub(super) hash_low: u32,
     pub(super) offset: u16,
     pub(super) opcode: Opcode,
+    /// The caller has had its completion, or the sink has panicked with it.
+    pub(super) has_ended: bool,
 }
 
 /// A linked list of datagrams. Each datagram is in at most one list.
@@ -145,7 +147,7 @@ impl Slots {
             next: NONE,
             previous: NONE,
         };
-        let entry = Entry { token: 0, hash_low: 0, offset: 0, opcode: Opcode::Noop };
+        let entry = Entry { token: 0, hash_low: 0, offset: 0, opcode: Opcode::Noop, has_ended: false };
         Self {
             slots: (0..datagrams).map(slot).collect(),
             entries: vec![entry; datagrams * entries_each],
@@ -183,6 +185,14 @@ impl Slots {
     pub(super) fn entries(&self, index: u16) -> &[Entry] {
         let from = usize::from(index) * self.entries_each;
         &self.entries[from..from + usize::from(self.get(index).count)]
+    }
+
+    /// Takes a request of a datagram for its end; `None` if it has ended before.
+    pub(super) fn end(&mut self, index: u16, number: usize) -> Option<Entry> {
+        let entry = &mut self.entries[usize::from(index) * self.entries_each + number];
+        let before = *entry;
+        entry.has_ended = true;
+        (!before.has_ended).then_some(before)
     }
 
     /// Returns the bytes of a datagram. Sending it writes its header.
@@ -257,7 +267,7 @@ impl Slots {
         let bytes = &mut self.bytes[at * self.bytes_each..][..limit_bytes];
         let length = request.write(bytes.get_mut(filled..).ok_or(Full)?)?;
         self.entries[at * self.entries_each + count] =
-            Entry { token, hash_low: request.hash as u32, offset: filled as u16, opcode };
+            Entry { token, hash_low: request.hash as u32, offset: filled as u16, opcode, has_ended: false };
         slot.count += 1;
         slot.filled += length;
         slot.reply_bytes = reply_bytes;

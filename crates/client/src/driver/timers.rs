@@ -100,13 +100,13 @@ impl Driver {
     /// Declares a server dead for a while: all its requests end. Those that were sent may have been executed.
     pub(super) fn lose(&mut self, now_ns: u64, server: u16, sink: &mut impl FnMut(Completion<'_>)) {
         self.counters.servers_lost += 1;
-        self.servers[usize::from(server)].health = Health::Dead;
-        self.end_where(|of| of == server, Outcome::TimedOut, sink);
         let state = &mut self.servers[usize::from(server)];
-        debug_assert!(state.lanes.iter().all(|lane| lane.held == 0 && lane.filling == [NONE; 2]));
-        state.fetch = None;
+        (state.health, state.fetch) = (Health::Dead, None);
         let again_at = now_ns.saturating_add(self.options.dead_for_ns);
         self.fetch_directory(server, again_at);
+        self.end_where(|of| of == server, Outcome::TimedOut, sink);
+        let state = &self.servers[usize::from(server)];
+        debug_assert!(state.lanes.iter().all(|lane| lane.held == 0 && lane.filling == [NONE; 2]));
     }
 
     /// Ends all requests: none of them is sent again, and a late reply to one is ignored. Those that were

@@ -88,8 +88,7 @@ impl Driver {
             };
             if now_ns >= self.slots.get(index).deadline_at {
                 self.slots.unlink(&mut lane.queue, index);
-                self.slots.get_mut(index).state = State::Expired;
-                self.slots.push_back(&mut self.expired, index);
+                self.expire(index);
                 continue;
             }
             if !self.send(now_ns, place, index, send) {

@@ -59,10 +59,11 @@ impl EndedList {
         self.list.retain(|ended| is_kept(ended.token));
     }
 
-    /// Passes all of them on. Returns their number.
+    /// Passes all of them on. Returns their number. If the sink panics, the others wait for the next time.
     pub fn deliver(&mut self, mut sink: impl FnMut(Completion<'_>)) -> usize {
-        let count = self.list.len();
-        for ended in self.list.drain(..) {
+        let mut count = 0;
+        while let Some(ended) = self.list.pop_front() {
+            count += 1;
             let base = Completion::without_reply(ended.token, ended.opcode, ended.outcome);
             let (flags, cas, number) = (ended.flags, ended.cas, ended.number);
             let value = &self.values[ended.value];

@@ -13,7 +13,8 @@ use super::ended::EndedList;
 use super::gets::has_key_length;
 use super::pause::Pause;
 use super::reading::{Look, Reading};
-use super::stream::{RequestStream, Writes, empty};
+use super::stream::{RequestStream, empty};
+use super::writes::Writes;
 use super::{LocalCounters, LocalUrl};
 use crate::driver::SubmitError;
 use crate::error::Error;
@@ -210,10 +211,8 @@ impl LocalLink {
             Err(_) => Some(Outcome::Unknown),
         };
         if let Some(outcome) = outcome {
-            self.lose_stream(outcome, |token, opcode, outcome| {
-                count += 1;
-                sink(Completion::without_reply(token, opcode, outcome));
-            });
+            self.end_stream(outcome);
+            count += self.ended.deliver(sink);
         }
         Ok(count)
     }
@@ -226,7 +225,7 @@ impl LocalLink {
         let (Some(stream), true) = (&self.stream, self.ended.is_empty()) else {
             return Ok(());
         };
-        if !stream.is_of_this_process() {
+        if !stream.is_of_this_process() || stream.has_undelivered() {
             return Ok(());
         }
         let now_ns = self.now_ns();
@@ -298,6 +297,15 @@ impl LocalLink {
         if let Some(stream) = self.stream.take() {
             stream.give_up(outcome, &self.writes, take);
         }
+    }
+
+    /// Lets the stream go. The next poll tells of what is on its way.
+    pub(super) fn end_stream(&mut self, outcome: Outcome) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.lose_stream(outcome, |token, opcode, outcome| {
+            ended.keep(&Completion::without_reply(token, opcode, outcome));
+        });
+        self.ended = ended;
     }
 
     /// Ends a caller's operations without a completion. `sent` gets the tokens of those that may be executed.

@@ -6,7 +6,7 @@
 //! | `attach` | the hello, and the descriptors that it brings |
 //! | `reading` | gets in the mapped memory: the server's life, its second, notes |
 //! | `meta` | memcached's meta commands: requests and replies |
-//! | `stream` | requests on their way, in their order |
+//! | `stream`, `writes` | requests on their way, in their order; writes among them |
 //! | `call`, `gets`, `ended` | calls and gets of a link; what waits to be delivered |
 //! | `shared` | the memory of a link, for threads |
 //! | `link` | both joined, with the interface of the other links; attaching anew |
@@ -23,14 +23,15 @@ mod reattach;
 mod shared;
 mod stream;
 mod url;
+mod writes;
 
 pub(crate) use ended::EndedList;
 pub(crate) use gets::has_key_length;
 pub use link::LocalLink;
 pub(crate) use shared::{SharedReading, leak_if_locked};
-#[cfg(feature = "async")]
-pub(crate) use stream::Writes;
 pub use url::LocalUrl;
+#[cfg(feature = "async")]
+pub(crate) use writes::Writes;
 
 /// Counts of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

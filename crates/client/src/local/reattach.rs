@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::attach::{Attached, attach};
 use super::link::LocalLink;
 use crate::error::Error;
-use crate::operation::{Completion, Outcome};
+use crate::operation::Outcome;
 
 /// Time in which a server frees the place of a client that has let its memory go.
 const PLACE_WAIT: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ impl LocalLink {
                 let now_ns = self.now_ns();
                 self.pause.begin(now_ns, now_ns, true);
             }
-            self.lose_stream(Outcome::Unknown, |_, _, _| {});
+            self.end_stream(Outcome::Unknown);
         }
         let is_valid = match (&self.reading, &self.stream) {
             (Some(reading), Some(_)) => reading.is_valid(),
@@ -71,11 +71,7 @@ impl LocalLink {
         if is_valid {
             return Ok(false);
         }
-        let mut lost = Vec::new();
-        self.lose_stream(Outcome::Unknown, |token, opcode, outcome| {
-            lost.push(Completion::without_reply(token, opcode, outcome));
-        });
-        lost.iter().for_each(|ended| self.ended.keep(ended));
+        self.end_stream(Outcome::Unknown);
         self.reading.take_if(|reading| !reading.is_valid());
         if self.is_down_for_batch == Some(true) || !self.pause.is_over(self.now_ns()) {
             self.is_down_for_batch = self.is_down_for_batch.map(|_| true);

@@ -8,7 +8,7 @@ use micanite_engine::BATCH_REQUESTS_MAX;
 use super::gets::has_key_length;
 use super::link::LocalLink;
 use super::reading::{Look, Reading};
-use super::stream::Writes;
+use super::writes::Writes;
 
 /// The memory that a link has handed over. The lock is held while keys are looked up, and never longer.
 #[derive(Debug, Default)]

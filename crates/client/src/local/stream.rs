@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use micanite_memory::ForkMark;
@@ -13,13 +12,12 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::meta::{self, Reply};
+use super::writes::Writes;
 use crate::link::timed::Timed;
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
-/// Places of the table of writes, a power of two.
-const WRITES_PLACES: usize = 256;
 /// Requests on their way.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Unsent bytes from which on no request is taken.
@@ -31,36 +29,6 @@ const KEPT_BYTES_MAX: usize = 2 * UNSENT_BYTES_MAX;
 pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.shrink_to(KEPT_BYTES_MAX);
-}
-
-/// Writes that are not acknowledged, by parts of their keys' hashes.
-#[derive(Debug)]
-pub(crate) struct Writes(Box<[AtomicU32]>);
-
-impl Default for Writes {
-    fn default() -> Self {
-        Self((0..WRITES_PLACES).map(|_| AtomicU32::new(0)).collect())
-    }
-}
-
-impl Writes {
-    fn place(&self, hash: u64) -> &AtomicU32 {
-        &self.0[hash as usize & (WRITES_PLACES - 1)]
-    }
-
-    /// Returns whether a write of this key may be on its way.
-    #[inline]
-    pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        self.place(hash).load(Ordering::Acquire) != 0
-    }
-
-    pub(crate) fn begin(&self, hash: u64) {
-        self.place(hash).fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn end(&self, hash: u64) {
-        self.place(hash).fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// A request that was sent, or waits for room.
@@ -81,6 +49,8 @@ pub(super) struct RequestStream {
     /// Bytes at the beginning of `unsent` that were sent.
     sent_bytes: usize,
     received: Vec<u8>,
+    /// Bytes at the beginning of `received` that were delivered.
+    delivered_bytes: usize,
     in_flight: VecDeque<Sent>,
     /// Time since when a request waits for the rest of a refused one to leave, while nothing is on its way.
     blocked_at_ns: Option<u64>,
@@ -95,6 +65,7 @@ impl RequestStream {
             unsent: Vec::new(),
             sent_bytes: 0,
             received: Vec::new(),
+            delivered_bytes: 0,
             in_flight: VecDeque::new(),
             blocked_at_ns: None,
             process: ForkMark::new()?,
@@ -154,6 +125,11 @@ impl RequestStream {
 
     fn peek(&self, into: &mut [u8]) -> nix::Result<usize> {
         recv(self.stream.as_raw_fd(), into, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT)
+    }
+
+    /// Returns whether a sink has panicked: what came behind its reply is not delivered yet.
+    pub fn has_undelivered(&self) -> bool {
+        self.delivered_bytes > 0
     }
 
     /// Returns the time since when the oldest request waits for the server, on its way or for room.
@@ -218,7 +194,7 @@ impl RequestStream {
     }
 
     fn receive(&mut self, writes: &Writes, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut ended = 0;
+        let mut ended = if self.has_undelivered() { self.deliver(writes, &mut sink)? } else { 0 };
         let is_over = loop {
             let start = self.received.len();
             self.received.resize(start + READ_BYTES, 0);
@@ -240,24 +216,26 @@ impl RequestStream {
         if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(ended) }
     }
 
+    /// Passes the replies on that are complete. A request has ended, and its reply is delivered, before the
+    /// sink gets it: if the sink panics, no other request gets this reply.
     fn deliver(&mut self, writes: &Writes, sink: &mut impl FnMut(Completion<'_>)) -> io::Result<usize> {
-        let (mut at, mut ended) = (0, 0);
-        while let Some(sent) = self.in_flight.front() {
-            match meta::reply(sent.opcode, &self.received[at..]) {
+        let mut ended = 0;
+        while let Some(opcode) = self.in_flight.front().map(|sent| sent.opcode) {
+            match meta::reply(opcode, &self.received[self.delivered_bytes..]) {
                 Reply::Incomplete => break,
                 Reply::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
                 Reply::Full => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Reply::Complete { outcome, value, flags, cas, number, bytes } => {
-                    sent.write.into_iter().for_each(|hash| writes.end(hash));
-                    let base = Completion::without_reply(sent.token, sent.opcode, outcome);
-                    sink(Completion { value, flags, cas, number, ..base });
-                    self.in_flight.pop_front();
-                    at += bytes;
+                    let Some(sent) = self.in_flight.pop_front() else { break };
+                    self.delivered_bytes += bytes;
                     ended += 1;
+                    sent.write.into_iter().for_each(|hash| writes.end(hash));
+                    let base = Completion::without_reply(sent.token, opcode, outcome);
+                    sink(Completion { value, flags, cas, number, ..base });
                 }
             }
         }
-        self.received.drain(..at);
+        self.received.drain(..std::mem::take(&mut self.delivered_bytes));
         if self.received.is_empty() {
             empty(&mut self.received);
         }
@@ -287,6 +265,7 @@ impl AsFd for RequestStream {
 mod tests {
     use super::*;
     use crate::local::EndedList;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// A reply that nobody has asked for ends the stream, before it is taken for another request's.
     #[test]
@@ -298,6 +277,28 @@ mod tests {
         let mut tokens = Vec::new();
         let exchanged = stream.exchange(&writes, |ended| tokens.push(ended.token));
         assert_eq!((exchanged.unwrap_err().kind(), tokens), (io::ErrorKind::InvalidData, vec![1]));
+    }
+
+    /// The next request got the reply of the one whose sink had panicked.
+    #[test]
+    fn a_sink_that_panics_shifts_no_reply() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (mut stream, writes) = (RequestStream::new(near).unwrap(), Writes::default());
+        for token in 0..4 {
+            let operation = Operation::get_and_touch(b"key", 0);
+            assert!(stream.submit(&operation, (Some(7), token, 0), &writes));
+        }
+        far.write_all(b"VA 1 f0\r\n0\r\nVA 1 f0\r\n1\r\nVA 1 f0\r\n2\r\n").unwrap();
+        let panics = AssertUnwindSafe(|| stream.exchange(&writes, |_| panic!("meant")));
+        assert!(catch_unwind(panics).is_err() && stream.has_undelivered());
+        let mut got = Vec::new();
+        let mut take = |ended: Completion<'_>| got.push((ended.token, ended.value.to_vec()));
+        assert_eq!(stream.exchange(&writes, &mut take).unwrap(), 2);
+        assert!(writes.may_hold(7) && !stream.has_undelivered());
+        far.write_all(b"VA 1 f0\r\n3\r\n").unwrap();
+        assert_eq!(stream.exchange(&writes, &mut take).unwrap(), 1);
+        assert_eq!(got, [(1, b"1".to_vec()), (2, b"2".to_vec()), (3, b"3".to_vec())]);
+        assert!(!writes.may_hold(7), "each write has ended once");
     }
 
     /// The buffer of a writer that keeps the socket full is bounded, though it is never empty.

@@ -6,8 +6,9 @@ use super::{erew, options};
 use crate::driver::OWN_TOKEN;
 use crate::operation::{Operation, Outcome};
 use crate::options::Options;
-use micanite_wire::native::{Header, HeaderError, PartitionAccess};
+use micanite_wire::native::{Header, HeaderError, PartitionAccess, Status};
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn patient() -> Options {
     Options { deadline_ns: 60_000_000_000, ..options() }
@@ -250,4 +251,79 @@ fn windows_close_under_pressure_and_open_again() {
     }
     world.settle();
     assert!(in_flight(&mut world) > 16);
+}
+
+/// Passes a datagram to the driver, whose sink panics with the second completion. Returns the tokens of both.
+fn show_and_panic(world: &mut World, reply: &[u8], from: std::net::SocketAddr) -> Vec<u64> {
+    let mut tokens = Vec::new();
+    let (now_ns, driver) = (world.now_ns, &mut world.driver);
+    let shown = catch_unwind(AssertUnwindSafe(|| {
+        driver.on_datagram(now_ns, reply, from, &mut |completion: crate::Completion<'_>| {
+            tokens.push(completion.token);
+            assert!(tokens.len() < 2, "meant");
+        });
+    }));
+    assert!(shown.is_err());
+    tokens
+}
+
+/// Requests behind one whose sink has panicked were ended by the next reply once more, or corrupted lists.
+#[test]
+fn a_sink_that_panics_gets_no_completion_twice() {
+    // All are answered, or the datagram is refused as a whole.
+    for is_refused in [false, true] {
+        let fake = Fake::new("10.0.0.1:1000", 1, 4, PartitionAccess::Erew);
+        let mut world = World::connected(patient(), vec![fake]);
+        world.call(&Operation::set(b"n", b"1"));
+        world.ended.clear();
+        world.driver.cork();
+        (0..4).for_each(|token| world.submit(&Operation::increment(b"n", 1), token));
+        world.driver.flush();
+        let sent = world.intercept();
+        assert_eq!(sent.len(), 1, "they share a datagram");
+        let (to, requests) = &sent[0];
+        let mut reply = world.fakes[0].answer(*to, requests).unwrap();
+        if is_refused {
+            // The header's status.
+            reply[5] = Status::BadRequest as u8;
+        }
+        let mut tokens = show_and_panic(&mut world, &reply, *to);
+        assert_eq!((tokens.len(), world.driver.pending()), (2, 2));
+        world.show(&reply, *to);
+        assert!(world.ended.is_empty(), "the reply is late");
+        world.settle();
+        tokens.extend(world.ended.iter().map(|ended| ended.token));
+        tokens.sort_unstable();
+        assert_eq!(tokens, [0, 1, 2, 3], "the others end by an error");
+        assert!(world.ended.iter().all(|ended| ended.outcome == Outcome::TimedOut));
+        assert_eq!(world.call(&Operation::increment(b"n", 1)).number, 6);
+    }
+}
+
+/// A server whose end the sink did not survive was never tried again.
+#[test]
+fn a_sink_that_panics_at_a_dead_server_leaves_no_request() {
+    let mut world = World::connected(options(), vec![erew()]);
+    world.fakes[0].is_down = true;
+    (0..200).for_each(|token: u64| world.submit(&Operation::set(&token.to_le_bytes(), &[b'v'; 300]), token));
+    let (mut ended, mut panics) = (HashSet::new(), 0);
+    while world.driver.pending() > 0 {
+        world.intercept();
+        world.now_ns = world.now_ns.max(world.driver.next_time().unwrap()) + 1;
+        let (now_ns, driver) = (world.now_ns, &mut world.driver);
+        let looked = catch_unwind(AssertUnwindSafe(|| {
+            driver.on_time(now_ns, &mut |completion: crate::Completion<'_>| {
+                assert!(ended.insert(completion.token), "a token ends once");
+                assert!(ended.len() % 7 != 0, "meant");
+            });
+        }));
+        panics += usize::from(looked.is_err());
+    }
+    assert_eq!((ended.len(), panics), (200, 200 / 7));
+    assert!(world.driver.is_dead(0));
+    world.fakes[0].is_down = false;
+    while !world.driver.is_alive(0) {
+        assert!(world.step());
+    }
+    assert_eq!(world.call(&Operation::set(b"key", b"value")).outcome, Outcome::Ok);
 }

@@ -179,8 +179,10 @@ impl<T: Transport> Session<T> {
             if reply.opcode != record.opcode || reply.hash_low != record.hash as u32 {
                 return Err(Broken);
             }
+            // Neither is it sent again if a later reply is malformed, nor if its sink panics.
+            self.sent.records[number].has_ended = true;
             match Outcome::of(reply.status, reply.limit_bytes) {
-                None => self.retry(number, reply.status, state, context),
+                None => self.retry((number, record), reply.status, state, context),
                 Some(outcome) => {
                     if record.opcode.answers_value() {
                         values += 1;
@@ -189,8 +191,6 @@ impl<T: Transport> Session<T> {
                     self.end_record(&record, outcome, &reply, (state, context), sink);
                 }
             }
-            // If a later reply is malformed, the request is not sent again.
-            self.sent.records[number].has_ended = true;
         }
         if values > 0 {
             state.learn_value_bytes(values_bytes as f32 / values as f32);
@@ -246,19 +246,24 @@ impl<T: Transport> Session<T> {
     ) -> Result<(), Broken> {
         for number in 0..self.sent.records.len() {
             let record = self.sent.records[number];
+            self.sent.records[number].has_ended = true;
             match Outcome::of(header.status, 0) {
-                None => self.retry(number, header.status, state, context),
+                None => self.retry((number, record), header.status, state, context),
                 Some(_) if record.has_ended => {}
                 Some(outcome) => state.end_without_reply(&record, (outcome, false), context, sink),
             }
-            self.sent.records[number].has_ended = true;
         }
         Ok(())
     }
 
     /// Keeps a request for a later message: it was not executed, or is just being executed.
-    fn retry(&self, number: usize, status: Status, state: &mut State, context: &mut Context) {
-        let record = self.sent.records[number];
+    fn retry(
+        &self,
+        (number, record): (usize, Record),
+        status: Status,
+        state: &mut State,
+        context: &mut Context,
+    ) {
         let wait_ns = match status {
             Status::NoRoom => {
                 context.counters.no_room += 1;
@@ -276,13 +281,8 @@ impl<T: Transport> Session<T> {
     }
 
     /// Keeps all requests that were not answered, those that were sent in front of all others. Those whose
-    /// bytes a transfer has not given back end here.
-    pub(super) fn keep_requests(
-        &mut self,
-        state: &mut State,
-        context: &mut Context,
-        sink: &mut impl FnMut(Completion<'_>),
-    ) {
+    /// bytes a transfer has not given back have no time left, and end with the next look at deadlines.
+    pub(super) fn keep_requests(&mut self, state: &mut State) {
         let now_ns = T::now_ns();
         let was_sent = self.sending == Sending::Posted;
         let is_pending = self.sending != Sending::Idle;
@@ -299,7 +299,10 @@ impl<T: Transport> Session<T> {
                     resent += 1;
                 }
                 Some(bytes) => state.waiting.push_back(Waiting::new(record, bytes, now_ns)),
-                None => state.end_without_reply(&record, (Outcome::TimedOut, true), context, sink),
+                None => {
+                    (record.resent, record.deadline_at) = (true, 0);
+                    state.waiting.push_back(Waiting::new(record, &[], u64::MAX));
+                }
             }
         }
         for number in 0..self.filling.records.len() {

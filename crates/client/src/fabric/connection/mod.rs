@@ -279,10 +279,10 @@ impl<T: Transport> Connection<T> {
     /// Ends the session, and keeps its requests for the next one.
     fn reset(&mut self, context: &mut Context, sink: &mut impl FnMut(Completion<'_>)) {
         let now_ns = T::now_ns();
-        let stage = std::mem::replace(&mut self.stage, Stage::Down { retry_at: now_ns });
-        if let Stage::Ready(session) = stage {
+        if let Stage::Ready(session) = &mut self.stage {
             session.end(&mut self.state, context, sink);
         }
+        self.stage = Stage::Down { retry_at: now_ns };
         self.down_since = Some(now_ns);
         self.trouble = Trouble::Silent;
     }

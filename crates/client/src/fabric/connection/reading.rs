@@ -10,7 +10,7 @@ use super::session::Session;
 use super::state::{State, end};
 use super::{Broken, Context, token};
 use crate::driver::{SubmitError, request};
-use crate::fabric::batch::Record;
+use crate::fabric::batch::{OWN_TOKEN, Record};
 use crate::fabric::options::Reads;
 use crate::fabric::reads::{Bits, Slot, Step};
 use crate::fabric::transport::{Refused, Transport};
@@ -220,6 +220,8 @@ impl<T: Transport> Session<T> {
         let second_max = second_max(self.second, now_ns.saturating_sub(self.second_at));
         let hello = &self.facts.hello;
         let slot = self.reads.slot(number);
+        // A sink that panics gets no second completion when the read is given up.
+        let token = std::mem::replace(&mut slot.token, OWN_TOKEN);
         let Some(bytes) = slot.chunk.as_deref() else {
             return;
         };
@@ -238,17 +240,22 @@ impl<T: Transport> Session<T> {
             second_max,
             lease_ns: hello.lease_ns,
         };
-        match accept(&wanted, &read) {
+        let refusal = match accept(&wanted, &read) {
             Ok(Accepted { value, flags, .. }) => {
                 if context.options.history && !state.history.note(slot.hash) {
                     context.counters.history_dropped += 1;
                 }
                 context.counters.gets_one_sided += 1;
-                end(Completion { flags, value, one_sided: true, ..got(slot.token) }, context, sink);
+                end(Completion { flags, value, one_sided: true, ..got(token) }, context, sink);
                 self.reads.release(number);
+                return;
             }
-            Err(Refusal::SecondHeader) if !has_second => self.post_header(number),
-            Err(refusal) => self.refuse(number, refusal, state, context),
+            Err(refusal) => refusal,
+        };
+        self.reads.slot(number).token = token;
+        match refusal {
+            Refusal::SecondHeader if !has_second => self.post_header(number),
+            refusal => self.refuse(number, refusal, state, context),
         }
     }
 
@@ -300,16 +307,17 @@ impl<T: Transport> Session<T> {
             }
             context.counters.reads_given_up += 1;
             let is_under_way = matches!(slot.step, Step::Chunk | Step::Header);
-            if is_over {
-                context.counters.timed_out += 1;
-                let token = slot.token;
-                end(Completion::without_reply(token, Opcode::Get, Outcome::TimedOut), context, sink);
-            } else {
+            let token = slot.token;
+            if !is_over {
                 self.ask(number, state);
             }
             match is_under_way {
                 true => self.reads.give_up(number),
                 false => self.reads.release(number),
+            }
+            if is_over {
+                context.counters.timed_out += 1;
+                end(Completion::without_reply(token, Opcode::Get, Outcome::TimedOut), context, sink);
             }
         }
     }

@@ -77,6 +77,8 @@ pub(super) struct Session<T: Transport> {
     pub(super) expire_at: u64,
     /// A transfer could not be started.
     pub(super) is_broken: bool,
+    /// [`Self::poll`] is at work, or was left by a panic, which has lost transfers that had ended.
+    is_polling: bool,
 }
 
 impl<T: Transport> fmt::Debug for Session<T> {
@@ -120,6 +122,7 @@ impl<T: Transport> Session<T> {
             last_sent_at: hello_at,
             expire_at: 0,
             is_broken: false,
+            is_polling: false,
             endpoint,
             facts,
         };
@@ -154,6 +157,20 @@ impl<T: Transport> Session<T> {
     /// Takes ended transfers, and starts those that are due.
     #[inline]
     pub(super) fn poll(
+        &mut self,
+        state: &mut State,
+        context: &mut Context,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) -> Result<(), Broken> {
+        if std::mem::replace(&mut self.is_polling, true) {
+            return Err(Broken);
+        }
+        let polled = self.poll_transfers(state, context, sink);
+        self.is_polling = false;
+        polled
+    }
+
+    fn poll_transfers(
         &mut self,
         state: &mut State,
         context: &mut Context,
@@ -263,9 +280,10 @@ impl<T: Transport> Session<T> {
         Ok(())
     }
 
-    /// Ends the session. Requests that were not answered wait for the next one.
+    /// Ends the session. Requests that were not answered wait for the next one. If the sink panics, the
+    /// session has not ended yet.
     pub(super) fn end(
-        mut self,
+        &mut self,
         state: &mut State,
         context: &mut Context,
         sink: &mut impl FnMut(Completion<'_>),
@@ -287,7 +305,7 @@ impl<T: Transport> Session<T> {
             }
             std::thread::yield_now();
         }
-        self.keep_requests(state, context, sink);
+        self.keep_requests(state);
         self.keep_reads(state, context);
     }
 

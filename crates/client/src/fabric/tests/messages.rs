@@ -1,6 +1,8 @@
 //! Messages: gathering, ids, limits, refusals.
 
-use super::client::Client;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::client::{Client, Got};
 use super::world::{MS, server, world};
 use crate::driver::SubmitError;
 use crate::fabric::options::FabricOptions;
@@ -226,4 +228,65 @@ fn a_history_in_transfer_keeps_nobody_awake() {
     world(|world| world.holds_sends = false);
     client.run(1);
     assert_eq!(server(|server, _| server.histories) - before, 2);
+}
+
+/// Polls until one operation has ended, with which the sink panics. Returns its token.
+fn poll_and_panic(client: &mut Client) -> u64 {
+    for _ in 0..1_000_000 {
+        world(|world| world.now_ns += MS / 100);
+        let mut ended = None;
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            client.pool.poll(|completion| {
+                ended = Some(completion.token);
+                panic!("meant");
+            });
+        }));
+        if let Some(token) = ended {
+            return token;
+        }
+    }
+    panic!("no operation ends");
+}
+
+/// Requests of a message whose sink panics, and reads, end once each, with their own values.
+#[test]
+fn a_sink_that_panics_gets_no_completion_twice() {
+    let mut client = client();
+    let keys: Vec<_> = (0..8_u8).map(|number| [b'k', number]).collect();
+    // Gets are messages at first, and one-sided then.
+    keys.iter().for_each(|key| client.set(key, &[key[1]; 100]));
+    for _ in 0..3 {
+        let get = |key: &[u8; 2]| (client.submit(&Operation::get(key)).unwrap(), key[1]);
+        let mut gets: Vec<_> = keys.iter().map(get).collect();
+        let increment = client.submit(&Operation::increment(b"missing", 1)).unwrap();
+        for _ in 0..3 {
+            let lost = poll_and_panic(&mut client);
+            gets.retain(|(token, _)| *token != lost);
+        }
+        for (token, number) in &gets {
+            let Got { outcome, value, .. } = client.wait(*token);
+            assert_eq!((outcome, value), (Outcome::Ok, vec![*number; 100]));
+        }
+        client.run(1_000);
+        client.ended.remove(&increment);
+        // The client asserts that no token ends twice, and those whose sink has panicked do not come again.
+        assert!(client.ended.is_empty(), "{:?}", client.ended);
+    }
+}
+
+/// Requests whose bytes the transfer has not given back, and whose server is gone, end once each.
+#[test]
+fn a_sink_that_panics_at_a_dead_server_leaves_no_request() {
+    let mut client = client();
+    world(|world| world.holds_sends = true);
+    let sets: Vec<_> = (0..8_u8).map(|key| client.submit(&Operation::set(&[key], b"v")).unwrap()).collect();
+    client.run(1);
+    world(|world| world.is_unplugged = true);
+    world(|world| world.cut());
+    let mut lost = vec![poll_and_panic(&mut client), poll_and_panic(&mut client)];
+    for token in sets.iter().filter(|token| !lost.contains(token)) {
+        assert_eq!(client.wait(*token).outcome, Outcome::TimedOut);
+    }
+    lost.retain(|token| sets.contains(token));
+    assert_eq!((lost.len(), client.ended.len()), (2, 0));
 }
