@@ -1,9 +1,10 @@
 //! A client of C's, and what a fork in the middle of a call leaves of it.
 
 use crate::Status;
-use micanite_client::{Client, Error};
+use micanite_client::{Attempts, Builder, Client, Error, Options};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Instant;
 
 /// A client, and the error of its last call.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub struct Micanite {
     servers: String,
     /// `None`: it has not connected.
     client: Option<Client>,
+    /// Attempts to connect anew.
+    attempts: Attempts,
     error: CString,
     /// Number of the process that stored the error, where a thread was inside a call at its fork.
     error_process: u32,
@@ -28,12 +31,13 @@ impl Micanite {
         let mut made = Self {
             servers,
             client: None,
+            attempts: Attempts::default(),
             error: CString::default(),
             error_process: process,
             is_inside: AtomicBool::new(false),
             process,
         };
-        let status = match made.connected() {
+        let status = match made.builder().connect() {
             Ok(client) => {
                 made.client = Some(client);
                 Status::Ok
@@ -43,9 +47,9 @@ impl Micanite {
         (made, status)
     }
 
-    fn connected(&self) -> Result<Client, Error> {
+    fn builder(&self) -> Builder {
         let names = self.servers.split(',').map(str::trim);
-        names.fold(Client::builder(), |builder, name| builder.server(name)).connect()
+        names.fold(Client::builder(), |builder, name| builder.server(name))
     }
 
     /// Returns the error of the last call.
@@ -94,7 +98,8 @@ impl Micanite {
         if self.has_foreign_error() {
             std::mem::forget(std::mem::take(&mut self.error));
         }
-        self.client = Some(self.connected()?);
+        let (builder, dead_for_ns) = (self.builder(), Options::default().dead_for_ns);
+        self.client = Some(self.attempts.connect(Instant::now(), dead_for_ns, || builder.connect())?);
         self.process = std::process::id();
         Ok(())
     }
@@ -120,4 +125,36 @@ impl Micanite {
 
 fn text_of(error: &str) -> CString {
     CString::new(error.replace('\0', " ")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// In the child of a fork that came inside a call, each call at a silent server waited a deadline.
+    #[test]
+    fn a_child_pauses_between_attempts_to_connect() {
+        const CALLS: usize = 20;
+        let path = std::env::temp_dir().join(format!("micanite-c-silent-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        // As the fork leaves it.
+        let mut client = Micanite {
+            servers: format!("local://{}", path.display()),
+            client: None,
+            attempts: Attempts::default(),
+            error: CString::default(),
+            error_process: 0,
+            is_inside: AtomicBool::new(true),
+            process: 0,
+        };
+        for _ in 0..CALLS {
+            let status = client.run(|_| Ok(Status::Ok));
+            assert_eq!(status as i32, Status::Unreachable as i32, "{:?}", client.error());
+        }
+        let attempts = listener.incoming().take_while(Result::is_ok).count();
+        assert!((1..CALLS / 2).contains(&attempts), "{attempts} attempts of {CALLS} calls");
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -34,7 +34,7 @@ mod random;
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncClient;
 pub use bypass::{BypassPort, PortCounters, PortOptions, PortQueue};
-pub use client::{Answer, Builder, CasOutcome, Client, SharedClient, Value};
+pub use client::{Answer, Attempts, Builder, CasOutcome, Client, SharedClient, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError, batch_that_pays, delay_of_batch_ns};
 pub use error::Error;

@@ -4,7 +4,7 @@ mod children;
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use children::Child;
 use common::Server;
@@ -131,6 +131,42 @@ fn a_fork_while_another_thread_is_inside_a_call_does_not_hang_the_child() -> Res
     server.resume();
     child.end();
     waits.join().unwrap()?;
+    Ok(())
+}
+
+/// Each call in a child waited a deadline while the server was silent, and threads queued up behind it.
+#[test]
+fn a_child_of_a_silent_server_waits_for_few_attempts() -> Result<(), Error> {
+    const CALLS: u32 = 10;
+    let deadline = Duration::from_secs(2);
+    let path = std::env::temp_dir().join(format!("micanite-silent-{}", std::process::id()));
+    let server = Server::start(&format!("-t 2 --local {}", path.display()));
+    for name in [server.native.clone(), format!("local://{}", path.display())] {
+        let options = Options { deadline_ns: deadline.as_nanos() as u64, ..Options::default() };
+        let builder = Client::builder().server(&name).options(options);
+        let (mut own, shared) = (builder.clone().connect()?, builder.connect_shared()?);
+        own.set(b"key", b"value", 0, 0)?;
+        server.stop();
+        Child::start(|| {
+            let began = Instant::now();
+            let fail = (0..CALLS).all(|_| own.set(b"key", b"value", 0, 0).is_err());
+            fail && began.elapsed() < deadline * CALLS / 2
+        })
+        .end();
+        Child::start(|| {
+            let began = Instant::now();
+            let call = || shared.run(|client| client.set(b"key", b"value", 0, 0));
+            let fail = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..CALLS).map(|_| scope.spawn(call)).collect();
+                threads.into_iter().all(|thread| thread.join().unwrap().is_err())
+            });
+            fail && began.elapsed() < deadline * CALLS / 2
+        })
+        .end();
+        server.resume();
+        own.set(b"key", b"value", 0, 0)?;
+    }
+    std::fs::remove_file(path)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Servers and settings of a client.
 
-use super::{Client, ServerStream, TOKEN_FIRST, Way};
+use super::{Attempts, Client, ServerStream, TOKEN_FIRST, Way};
 use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
 use crate::fabric::{FabricLink, FabricOptions, FabricUrl};
@@ -79,13 +79,19 @@ impl Builder {
     /// A name has no address, no server replies, or the port cannot be opened.
     pub fn connect(self) -> Result<Client, Error> {
         let process = ForkMark::new()?;
-        Ok(Client { way: self.way()?, builder: self, process, next_token: TOKEN_FIRST })
+        let (way, attempts) = (self.way()?, Attempts::default());
+        Ok(Client { way, builder: self, process, attempts, next_token: TOKEN_FIRST })
     }
 
     /// Connects in the child of the process that has connected.
     pub(super) fn connect_in_child(self) -> Result<Client, Error> {
         // The device, and where queues are shared the mailboxes, are the parent's.
         if self.port.is_some() { Err(Error::Forked) } else { self.connect() }
+    }
+
+    /// Returns the longest pause between attempts to connect.
+    pub(super) fn dead_for_ns(&self) -> u64 {
+        self.fabric.as_ref().map_or(self.options.dead_for_ns, |fabric| fabric.dead_for_ns)
     }
 
     fn way(&self) -> Result<Way, Error> {

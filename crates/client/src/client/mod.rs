@@ -1,5 +1,6 @@
 //! The blocking client.
 
+mod attempts;
 mod batch;
 mod builder;
 mod exchange;
@@ -14,7 +15,9 @@ use crate::link::Link;
 use crate::local::LocalLink;
 use crate::operation::{Operation, Outcome};
 use micanite_memory::ForkMark;
+use std::time::Instant;
 
+pub use attempts::Attempts;
 pub(crate) use batch::{answer, repeat};
 pub use builder::Builder;
 pub use shared::SharedClient;
@@ -79,6 +82,8 @@ pub struct Client {
     /// Connects it anew.
     builder: Builder,
     process: ForkMark,
+    /// Attempts to do so in the child of a fork.
+    attempts: Attempts,
     /// Token of the next operation. No two operations have the same: a batch that was left by an error or a
     /// panic may end its operations in a later one, which ignores them.
     next_token: u64,
@@ -122,7 +127,9 @@ impl Client {
         if self.process.is_of_this_process() || matches!(self.way, Way::Local(_)) {
             return Ok(());
         }
-        *self = self.builder.clone().connect_in_child()?;
+        let (builder, dead_for_ns) = (&self.builder, self.builder.dead_for_ns());
+        let connect = || builder.clone().connect_in_child();
+        *self = self.attempts.connect(Instant::now(), dead_for_ns, connect)?;
         Ok(())
     }
 

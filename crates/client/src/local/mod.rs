@@ -28,6 +28,7 @@ mod writes;
 pub(crate) use ended::EndedList;
 pub(crate) use gets::has_key_length;
 pub use link::LocalLink;
+pub(crate) use pause::Pause;
 pub(crate) use shared::{SharedReading, leak_if_locked};
 pub use url::LocalUrl;
 #[cfg(feature = "async")]

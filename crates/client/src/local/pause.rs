@@ -5,7 +5,7 @@ use crate::options::DEAD_FOR_NS_MIN;
 /// The pause after the last attempt that failed: the shortest one at first, each further one twice as long,
 /// up to [`crate::Options::dead_for_ns`].
 #[derive(Debug)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     until_ns: u64,
     next_ns: u64,
     ns_max: u64,

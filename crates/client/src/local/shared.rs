@@ -141,7 +141,7 @@ impl Drop for SharedReading {
 
 /// Leaks what a thread has locked that did not follow its process into the child of a fork: it is in no known
 /// state.
-pub(crate) fn leak_if_locked<T>(mutex: &mut Mutex<Option<T>>) {
+pub(crate) fn leak_if_locked<T: Default>(mutex: &mut Mutex<T>) {
     if matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)) {
         std::mem::forget(std::mem::take(mutex));
     }
