@@ -1,13 +1,12 @@
 //! Concurrent operations, until all have ended.
 
-use super::{Answer, Client, ServerStream, TOKEN_FIRST, Value, Way, exchange};
+use super::{Answer, Client, TOKEN_FIRST, Value, Way, exchange};
 use crate::driver::{Route, SubmitError};
 use crate::error::Error;
 use crate::link::Link;
 use crate::local::{LocalLink, has_key_length};
 use crate::operation::{Completion, Opcode, Operation, Outcome};
 use std::collections::VecDeque;
-use std::time::Instant;
 
 impl Client {
     /// Executes one operation.
@@ -71,12 +70,9 @@ impl Client {
             let failed = || Err(error.clone());
             return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
         }
-        if let Way::Datagrams(datagrams) = &mut self.way {
+        if let (Way::Datagrams(datagrams), false) = (&mut self.way, large.is_empty()) {
             let (link, streams) = &mut **datagrams;
-            let began = Instant::now();
-            for number in large {
-                answers[number] = Some(link.over_stream(streams, began, &operations[number]));
-            }
+            link.over_streams(streams, operations, &large, &mut answers);
         }
         let missing = || Err(Error::Refused);
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
@@ -267,17 +263,6 @@ impl Link {
             SubmitError::ExpiryTooFar => Error::ExpiryTooFar,
             SubmitError::Full => Error::Refused,
         }
-    }
-
-    fn over_stream(
-        &self,
-        streams: &mut [ServerStream],
-        began: Instant,
-        operation: &Operation<'_>,
-    ) -> Result<Answer, Error> {
-        let server = self.driver().server_now(operation.key);
-        let address = self.stream_address(server)?;
-        streams[server].call((began, None), address, operation)
     }
 }
 

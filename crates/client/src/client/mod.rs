@@ -4,6 +4,7 @@ mod attempts;
 mod batch;
 mod builder;
 mod exchange;
+mod large;
 mod shared;
 mod stream;
 #[cfg(test)]
