@@ -116,7 +116,7 @@ impl Flights {
                 call.fail(error);
             }
             for call in for_streams {
-                self.to_stream(call);
+                self.send_to_stream(call);
             }
             match received? {
                 0 => return Ok(any),
@@ -125,9 +125,10 @@ impl Flights {
         }
     }
 
-    fn to_stream(&self, call: Call) {
+    fn send_to_stream(&mut self, call: Call) {
         let server = self.link.driver().server_now(&call.operation.key);
         let address = self.link.stream_address(server);
+        self.link.follow_ports();
         call.end(Done::Stream(server, address));
     }
 }
@@ -158,7 +159,7 @@ impl CallTaker for Flights {
             }
             Err(SubmitError::Full) if makes_room => return Some(call),
             Err(SubmitError::TooLong) if operation.opcode != Opcode::Noop => {
-                self.to_stream(call);
+                self.send_to_stream(call);
                 return None;
             }
             Err(SubmitError::ServerDown { server }) => self.link.down(server),

@@ -124,7 +124,8 @@ impl Builder {
                 Link::connect_on(&servers, self.options.clone(), queue)?
             }
         };
-        let streams = servers.iter().map(|server| ServerStream::new(&server.name, deadline)).collect();
+        let stream = |server| ServerStream::new(link.name(server), deadline, link.has_lost_port(server));
+        let streams = (0..servers.len()).map(stream).collect();
         Ok(Way::Datagrams(Box::new((link, streams))))
     }
 

@@ -36,8 +36,10 @@ impl Link {
         }
         let mut works = Vec::new();
         for (server, (stream, numbers)) in streams.iter_mut().zip(numbers).enumerate() {
+            if numbers.is_empty() {
+                continue;
+            }
             match self.stream_address(server) {
-                _ if numbers.is_empty() => {}
                 Ok(address) => works.push(Work { stream, address, numbers }),
                 Err(error) => {
                     numbers.into_iter().for_each(|number| answers[number] = Some(Err(error.clone())));
@@ -65,6 +67,10 @@ impl Link {
         for (number, answer) in lock(&done).drain(..) {
             answers[number] = Some(answer);
         }
+        if self.follow_ports() {
+            // The next call looks for the reply. It gets an error again.
+            let _ = self.poll(self.now_ns(), |_| {});
+        }
     }
 }
 
@@ -80,9 +86,9 @@ mod tests {
     use crate::options::Options;
     use micanite_wire::native::PartitionAccess;
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
     use std::time::Duration;
 
     static LONG: [u8; 20_000] = [b'v'; 20_000];
@@ -90,6 +96,7 @@ mod tests {
     /// A server of datagrams that names a TCP port, until it is dropped.
     struct Server {
         name: String,
+        stream_port: Arc<AtomicU16>,
         is_over: Arc<AtomicBool>,
     }
 
@@ -104,14 +111,15 @@ mod tests {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             let address = socket.local_addr().unwrap();
-            let is_over = Arc::new(AtomicBool::new(false));
-            let server = Self { name: address.to_string(), is_over: is_over.clone() };
+            let (port, is_over) = (Arc::new(AtomicU16::new(stream_port)), Arc::new(AtomicBool::new(false)));
+            let server =
+                Self { name: address.to_string(), stream_port: port.clone(), is_over: is_over.clone() };
             thread::spawn(move || {
                 let mut fake = Fake::new(&address.to_string(), 1, 4, PartitionAccess::Erew);
-                fake.facts.stream_port = stream_port;
                 let mut bytes = [0; 2048];
                 while !is_over.load(Ordering::Acquire) {
                     let Ok((count, from)) = socket.recv_from(&mut bytes) else { continue };
+                    fake.facts.stream_port = port.load(Ordering::Acquire);
                     if let Some(reply) = fake.answer(address, &bytes[..count]) {
                         socket.send_to(&reply, from).unwrap();
                     }
@@ -164,5 +172,54 @@ mod tests {
             assert_eq!(answer.is_ok(), is_live, "{key}: {answer:?}");
         }
         assert!(took < deadline * 3, "{took:?}");
+    }
+
+    /// Sets a long value again and again, until it is stored or the time is over.
+    fn stores_soon(mut set: impl FnMut() -> Result<(), Error>) -> bool {
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            if set().is_ok() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    /// Returns a port that refuses connections, while the stream that has it lives.
+    fn closed_port() -> (TcpStream, u16) {
+        let stream = TcpStream::connect(("127.0.0.1", serve_stores())).unwrap();
+        let port = stream.local_addr().unwrap().port();
+        (stream, port)
+    }
+
+    /// A client of long values alone tried the port of before a restart for good.
+    #[test]
+    fn another_port_after_a_restart_is_found() {
+        let (_held, closed) = closed_port();
+        for before in [closed, 0] {
+            let server = Server::start(before);
+            let mut client = Client::connect(&server.name).unwrap();
+            let refused = client.set(b"key", &LONG, 0, 0);
+            assert!(matches!(refused, Err(Error::Stream { .. } | Error::NoStream { .. })), "{refused:?}");
+            server.stream_port.store(serve_stores(), Ordering::Release);
+            assert!(stores_soon(|| client.set(b"key", &LONG, 0, 0)));
+        }
+    }
+
+    /// As the blocking client does.
+    #[cfg(feature = "async")]
+    #[test]
+    fn a_task_finds_another_port_after_a_restart() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.unwrap();
+        let (_held, closed) = closed_port();
+        for before in [closed, 0] {
+            let server = Server::start(before);
+            let client = runtime.block_on(crate::AsyncClient::connect(&server.name)).unwrap();
+            assert!(runtime.block_on(client.set(b"key", &LONG, 0, 0)).is_err());
+            server.stream_port.store(serve_stores(), Ordering::Release);
+            assert!(stores_soon(|| runtime.block_on(client.set(b"key", &LONG, 0, 0))));
+        }
     }
 }

@@ -18,6 +18,8 @@ use micanite_net::datagram::UdpOptions;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Share of a deadline for which an operation waits for dead servers that are tried again: 1/TRY_SHARE.
@@ -60,6 +62,8 @@ pub struct Link {
     driver: Driver,
     names: Vec<String>,
     ports: Ports,
+    /// Servers whose TCP port nobody can connect to.
+    lost_ports: Vec<Arc<AtomicBool>>,
     epoch: Instant,
     process: ForkMark,
 }
@@ -156,6 +160,7 @@ impl Link {
             driver: Driver::new(options, servers, seed),
             names: servers.iter().map(|server| server.name.clone()).collect(),
             ports,
+            lost_ports: servers.iter().map(|_| Arc::default()).collect(),
             epoch: Instant::now(),
             process: ForkMark::new()?,
         })
@@ -302,6 +307,24 @@ impl Link {
         }
     }
 
+    /// Returns the sign that the TCP port of a server cannot be connected to.
+    pub(crate) fn has_lost_port(&self, server: usize) -> Arc<AtomicBool> {
+        Arc::clone(&self.lost_ports[server])
+    }
+
+    /// Asks the servers whose TCP port is missing for their directories: they may have another one since a
+    /// restart, of which a client of long values alone would not hear. Returns whether there are any.
+    pub(crate) fn follow_ports(&mut self) -> bool {
+        let (now_ns, mut any) = (self.now_ns(), false);
+        for (server, lost) in self.lost_ports.iter().enumerate() {
+            if lost.swap(false, Ordering::AcqRel) {
+                self.driver.fetch_directory(server as u16, now_ns);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Returns the TCP address of a server for values that do not fit a datagram.
     pub(crate) fn stream_address(&self, server: usize) -> Result<SocketAddr, Error> {
         if let Some(name @ PortName::Dpdk { .. }) = self.port_name() {
@@ -314,6 +337,7 @@ impl Link {
         }
         let directory = self.driver.directory(server).ok_or_else(|| self.down(server))?;
         if directory.stream_port == 0 {
+            self.lost_ports[server].store(true, Ordering::Release);
             return Err(Error::NoStream { server: self.name(server).to_owned() });
         }
         let ip = self.driver.address(server).ip();

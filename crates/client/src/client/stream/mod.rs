@@ -6,6 +6,8 @@ use crate::operation::{Opcode, Operation, Outcome, TEXT_VALUE_BYTES_MAX, memcach
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::link::timed::Timed;
@@ -34,11 +36,13 @@ pub(crate) struct ServerStream {
     deadline: Duration,
     /// End of the last call in whose last deadline the server neither took nor sent anything, and its error.
     silent: Option<(Instant, Error)>,
+    /// The last attempt to connect has failed: the server may have another port now.
+    has_lost_port: Arc<AtomicBool>,
 }
 
 impl ServerStream {
-    pub(crate) fn new(name: &str, deadline: Duration) -> Self {
-        Self { name: name.to_owned(), stream: None, deadline, silent: None }
+    pub(crate) fn new(name: &str, deadline: Duration, has_lost_port: Arc<AtomicBool>) -> Self {
+        Self { name: name.to_owned(), stream: None, deadline, silent: None, has_lost_port }
     }
 
     /// Executes an operation at the server, whose TCP port is at `address`. A read whose connection was lost
@@ -92,6 +96,7 @@ impl ServerStream {
             _ => match Stream::connect(address, end) {
                 Ok(stream) => stream,
                 Err(error) => {
+                    self.has_lost_port.store(true, Ordering::Release);
                     // A call whose time was almost over tells nothing of the server.
                     if end.saturating_duration_since(began) >= self.deadline / 4 {
                         self.silent = Some((Instant::now(), error.clone()));

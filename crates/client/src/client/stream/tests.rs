@@ -30,7 +30,7 @@ fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new("name", Duration::from_millis(200));
+    let mut streams = streams_within(Duration::from_millis(200));
     let stream = Stream::connect(address, Instant::now()).unwrap();
     setsockopt(stream.reader.get_ref().get_ref(), SndBuf, &(64 << 10)).unwrap();
     streams.stream = Some(stream);
@@ -48,14 +48,18 @@ fn a_connection_is_not_used_again_in_the_middle_of_a_value() {
 }
 
 fn streams() -> ServerStream {
-    ServerStream::new("name", Duration::from_secs(20))
+    streams_within(Duration::from_secs(20))
+}
+
+fn streams_within(deadline: Duration) -> ServerStream {
+    ServerStream::new("name", deadline, Arc::default())
 }
 
 /// The server may have executed what it has got.
 #[test]
 fn the_outcome_of_a_store_without_a_reply_in_time_is_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut streams = ServerStream::new("name", Duration::from_millis(50));
+    let mut streams = streams_within(Duration::from_millis(50));
     let address = listener.local_addr().unwrap();
     let answer = streams.call((Instant::now(), None), address, &Operation::set(b"key", b"value"));
     assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
@@ -128,7 +132,7 @@ fn an_unknown_reply_to_a_change_has_an_unknown_outcome() {
 fn many_calls_wait_for_one_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new("name", Duration::from_millis(50));
+    let mut streams = streams_within(Duration::from_millis(50));
     let began = Instant::now();
     let (get, set) = (Operation::get(b"key"), Operation::set(b"key", b"value"));
     let first = streams.call((began, None), address, &get);
@@ -153,7 +157,7 @@ fn values_longer_than_the_buffers_of_sockets_wait_for_one_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     setsockopt(&listener, RcvBuf, &(64 << 10)).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = ServerStream::new("name", Duration::from_millis(50));
+    let mut streams = streams_within(Duration::from_millis(50));
     let value = vec![b'v'; 8 << 20];
     let (began, set) = (Instant::now(), Operation::set(b"key", &value));
     let first = streams.call((began, None), address, &set);
@@ -183,7 +187,7 @@ fn a_slow_server_is_asked_for_the_others() {
         next.write_all(b"END\r\n").unwrap();
         next
     });
-    let mut streams = ServerStream::new("name", Duration::from_secs(1));
+    let mut streams = streams_within(Duration::from_secs(1));
     let (began, get) = (Instant::now(), Operation::get(b"key"));
     let slow = streams.call((began, None), address, &get);
     assert!(matches!(slow, Err(Error::TimedOut { .. })), "{slow:?}");

@@ -17,7 +17,7 @@ const ATTEMPTS_UNTIL_DEAD: u32 = 6;
 impl Driver {
     /// Schedules a fetch of a server's directory, not before `at` nor before the minimum interval
     /// has passed. Does nothing during a fetch.
-    pub(super) fn fetch_directory(&mut self, server: u16, at: u64) {
+    pub(crate) fn fetch_directory(&mut self, server: u16, at: u64) {
         let state = &mut self.servers[usize::from(server)];
         if state.fetch.is_some() {
             return;
