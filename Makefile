@@ -183,8 +183,9 @@ soak: build
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/bypass/test_kernel_get_consistency.py
-	if $(HAS_FABRIC); then cargo build --release --package micanite --package micanite-test-tools \
-	  --features micanite/libfabric,micanite-test-tools/libfabric; fi
+	if $(HAS_FABRIC); then cargo build --release --package micanite --package micanite-fabric \
+	  --package micanite-test-tools \
+	  --features micanite/libfabric,micanite-fabric/testing,micanite-test-tools/libfabric; fi
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_LINEARIZABILITY_SECONDS=$(LINEARIZABILITY_SECONDS) MICANITE_ONE_SIDED_READS=$(ONE_SIDED_READS) \
 	  .venv/bin/pytest tests/linearizability tests/fabric

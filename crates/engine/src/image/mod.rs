@@ -26,7 +26,6 @@ use micanite_memory::hold::Hold;
 use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
-use crate::cache::limit::least_of_one;
 use crate::index::hash::Secret;
 use crate::log::LogKind;
 use crate::partition::{Partition, Semantics};
@@ -162,7 +161,7 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         return resized(config, source, partitions, lock);
     }
     let state = if clean { ImageState::Clean } else { ImageState::Recovered };
-    let limit_bytes = config.memory_bytes.max(fit_limit(&partitions));
+    let limit_bytes = config.memory_bytes.max(room::fit_limit(&partitions));
     Ok(Opened { partitions, layout, limit_bytes, seed: header[Field::Seed as usize], state, lock })
 }
 
@@ -207,18 +206,6 @@ fn check_all(partitions: &[Partition], check: impl Fn(&Partition) -> Checked) ->
     partitions.iter().try_for_each(|partition| {
         check(partition).map_err(|what| format!("partition {}: {what}", partition.layout.number))
     })
-}
-
-/// Raises the limit of partitions whose index and items need more. Returns the limit of all if it did, and 0
-/// otherwise. They use as much already, so there is room.
-fn fit_limit(partitions: &[Partition]) -> usize {
-    let least = least_of_one(partitions).min(partitions[0].layout.region_words as usize * 8);
-    let least_words = least as u64 / 8;
-    if partitions.iter().all(|partition| least_words <= partition.limit.words()) {
-        return 0;
-    }
-    partitions.iter().for_each(|partition| partition.set_limit(least_words));
-    least * partitions.len()
 }
 
 /// Reason for not using sound partitions.

@@ -5,6 +5,7 @@ use micanite_memory::folder::Folder;
 use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
+use crate::cache::limit::least_of_one;
 use crate::image::resize::Resizing;
 use crate::image::source::{Source, file_name, header_of_file};
 use crate::index::hash::Secret;
@@ -177,4 +178,16 @@ pub(super) fn try_out(config: &Config, source: &Source<'_>, of: &Layout) -> Resu
     }
     check_space(folder, source, (size, to_bytes))?;
     Ok(layout)
+}
+
+/// Raises the limit of partitions whose index and items need more. Returns the limit of all if it did, and 0
+/// otherwise. They use as much already, so there is room.
+pub(super) fn fit_limit(partitions: &[Partition]) -> usize {
+    let least = least_of_one(partitions).min(partitions[0].layout.region_words as usize * 8);
+    let least_words = least as u64 / 8;
+    if partitions.iter().all(|partition| least_words <= partition.limit.words()) {
+        return 0;
+    }
+    partitions.iter().for_each(|partition| partition.set_limit(least_words));
+    least * partitions.len()
 }
