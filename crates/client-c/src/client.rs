@@ -17,6 +17,8 @@ pub struct Micanite {
     error: CString,
     /// Number of the process that stored the error, where a thread was inside a call at its fork.
     error_process: u32,
+    /// Number of the process that has made them.
+    attempts_process: u32,
     /// A thread is inside a call. In the child of a fork that thread does not exist, and has left the client
     /// in no known state.
     is_inside: AtomicBool,
@@ -32,6 +34,7 @@ impl Micanite {
             servers,
             client: None,
             attempts: Attempts::default(),
+            attempts_process: process,
             error: CString::default(),
             error_process: process,
             is_inside: AtomicBool::new(false),
@@ -98,6 +101,11 @@ impl Micanite {
         if self.has_foreign_error() {
             std::mem::forget(std::mem::take(&mut self.error));
         }
+        if self.attempts_process != std::process::id() {
+            // A thread of the process before may have been about to change them.
+            std::mem::forget(std::mem::take(&mut self.attempts));
+            self.attempts_process = std::process::id();
+        }
         let (builder, dead_for_ns) = (self.builder(), Options::default().dead_for_ns);
         self.client = Some(self.attempts.connect(Instant::now(), dead_for_ns, || builder.connect())?);
         self.process = std::process::id();
@@ -144,6 +152,7 @@ mod tests {
             servers: format!("local://{}", path.display()),
             client: None,
             attempts: Attempts::default(),
+            attempts_process: std::process::id(),
             error: CString::default(),
             error_process: 0,
             is_inside: AtomicBool::new(true),

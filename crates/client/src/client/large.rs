@@ -4,6 +4,7 @@ use super::{Answer, ServerStream};
 use crate::error::Error;
 use crate::link::Link;
 use crate::operation::Operation;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,7 +22,7 @@ struct Work<'a> {
 
 impl Link {
     /// Executes operations over streams: those at one server one after the other, and servers beside each
-    /// other, so that the batch waits a deadline for all that are silent, and no other server waits for them.
+    /// other, so that the batch waits one deadline for up to sixteen that are silent.
     pub(super) fn over_streams(
         &mut self,
         streams: &mut [ServerStream],
@@ -58,9 +59,15 @@ impl Link {
             }
         };
         thread::scope(|scope| {
+            // Signals are for the threads of the program.
+            let mask = (helpers > 0).then(|| SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK));
             for _ in 0..helpers {
                 // This thread does the work of one that does not begin.
                 let _ = thread::Builder::new().spawn_scoped(scope, run);
+            }
+            if let Some(Ok(mask)) = mask {
+                // The kernel takes a mask that it gave.
+                let _ = mask.thread_set_mask();
             }
             run();
         });

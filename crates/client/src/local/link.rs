@@ -225,7 +225,7 @@ impl LocalLink {
         let (Some(stream), true) = (&self.stream, self.ended.is_empty()) else {
             return Ok(());
         };
-        if !stream.is_of_this_process() || stream.has_undelivered() {
+        if !stream.is_of_this_process() || stream.has_undelivered() && stream.in_flight() > 0 {
             return Ok(());
         }
         let now_ns = self.now_ns();

@@ -75,7 +75,9 @@ impl<T: Transport> Session<T> {
     fn take_waiting(&mut self, state: &mut State) {
         let now_ns = T::now_ns();
         let value_bytes = state.value_bytes as usize;
-        let takes_resent = state.waiting.iter().any(|waiting| waiting.record.resent);
+        // Those that are never due have no bytes, and only wait for their end.
+        let takes_resent =
+            state.waiting.iter().any(|waiting| waiting.record.resent && waiting.due_at != u64::MAX);
         let mut number = 0;
         while let Some(waiting) = state.waiting.get(number) {
             if waiting.due_at > now_ns || waiting.record.resent != takes_resent {
@@ -301,6 +303,7 @@ impl<T: Transport> Session<T> {
                 Some(bytes) => state.waiting.push_back(Waiting::new(record, bytes, now_ns)),
                 None => {
                     (record.resent, record.deadline_at) = (true, 0);
+                    state.expire_soon();
                     state.waiting.push_back(Waiting::new(record, &[], u64::MAX));
                 }
             }

@@ -220,11 +220,11 @@ impl<T: Transport> Session<T> {
         let second_max = second_max(self.second, now_ns.saturating_sub(self.second_at));
         let hello = &self.facts.hello;
         let slot = self.reads.slot(number);
-        // A sink that panics gets no second completion when the read is given up.
-        let token = std::mem::replace(&mut slot.token, OWN_TOKEN);
         let Some(bytes) = slot.chunk.as_deref() else {
             return;
         };
+        // A sink that panics gets no second completion when the read is given up.
+        let token = std::mem::replace(&mut slot.token, OWN_TOKEN);
         let (record, chunk) = bytes.split_at(RECORD_BYTES);
         let read = Read {
             record,

@@ -111,11 +111,16 @@ impl State {
         }
     }
 
+    /// Ends requests whose deadlines have passed at the next call of [`Self::expire`].
+    pub(super) fn expire_soon(&mut self) {
+        self.expire_at = 0;
+    }
+
     /// Hashes the keys of waiting requests with another seed.
     fn hash_anew(&mut self, seed: u64) {
         for waiting in &mut self.waiting {
             let Some((mut request, _)) = Request::read(&waiting.bytes) else {
-                continue; // impossible: this client wrote it
+                continue; // it only waits for its end
             };
             let hash = match request.opcode {
                 Opcode::Noop => 0,
