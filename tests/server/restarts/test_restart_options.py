@@ -222,8 +222,13 @@ def test_a_refused_restart_names_the_difference_and_the_way_out(start, tmp_path)
 def test_an_address_that_overlaps_the_own_one_is_named(start, tmp_path):
     """The server itself is in the way, not another one."""
     configured = Configured(start, tmp_path)
-    said = configured.restart_with({"listen": "0.0.0.0"})
-    assert said and "which overlaps it" in said and "stop the server, and start it" in said, said
+    for listen in ["0.0.0.0", "127.0.0.1,0.0.0.0"]:
+        said = configured.restart_with({"listen": listen})
+        assert said and "which overlaps it" in said and "stop the server, and start it" in said, said
+        configured.check()
+    # An address of no interface is no overlap.
+    said = configured.restart_with({"listen": "192.0.2.1"})
+    assert said and "This machine has no such address" in said, said
     configured.check()
 
 

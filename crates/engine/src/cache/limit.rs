@@ -1,7 +1,7 @@
 //! The limit of the memory of a cache, which may change while requests run.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::Ordering;
@@ -114,11 +114,15 @@ impl Cache {
 
     /// Notes that upkeep has nothing more to do for the limit, if that is so.
     pub(crate) fn end_following_limit(&self) {
-        // Whoever holds the lock sets a new limit.
-        if self.is_following_limit()
-            && let Ok(_limiting) = self.limiting.try_lock()
-            && self.partitions.iter().all(Partition::is_settled)
-        {
+        if !self.is_following_limit() {
+            return;
+        }
+        let _limiting = match self.limiting.try_lock() {
+            Ok(limiting) => limiting,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return, // a new limit is being set
+        };
+        if self.partitions.iter().all(Partition::is_settled) {
             self.follows_limit.store(false, Ordering::Relaxed);
         }
     }

@@ -6,6 +6,7 @@ use micanite_wire::hash::KeyHash;
 
 use crate::image::source::HeaderWords;
 use crate::region::Field;
+use crate::region::fields::MAGIC;
 
 /// Returns a number for this boot of the machine, never zero, if the kernel has one.
 fn boot() -> Option<u64> {
@@ -35,7 +36,8 @@ pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&
 
 /// Returns whether a first partition is that of a copy that was not finished.
 pub(super) fn is_unfinished_copy(header: &HeaderWords) -> bool {
-    header[Field::Boot as usize] == COPY && header[Field::Clean as usize] == 0
+    let word = |field: Field| header[field as usize];
+    word(Field::Magic) == MAGIC && word(Field::Boot) == COPY && word(Field::Clean) == 0
 }
 
 /// Purpose of a new image.

@@ -255,8 +255,7 @@ pub(crate) fn create_new(
     if let Ok(First::Header(header)) = source.first()
         && boot::is_unfinished_copy(&header)
     {
-        let failed = |error| CreateError::new(format!("cannot remove the copy in {source}: {error}"));
-        source.discard().map_err(failed)?;
+        source.remove_all();
     }
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_incomplete(false)) {

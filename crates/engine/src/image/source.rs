@@ -134,7 +134,7 @@ impl<'a> Source<'a> {
                 return Ok(Err(format!("{other} is in use, and {first} is missing or empty")));
             }
         }
-        self.remove(PARTITIONS_MAX);
+        self.remove_all();
         Ok(Ok(()))
     }
 
@@ -250,6 +250,11 @@ impl<'a> Source<'a> {
             let numbers = (0..partitions).rev();
             numbers.for_each(|number| folder.remove(file_name(number)));
         }
+    }
+
+    /// Removes the files of partitions, however many there are, the first one last.
+    pub fn remove_all(&self) {
+        self.remove(PARTITIONS_MAX);
     }
 
     /// Discards an image of any number of partitions. The first file is emptied before, and stays as a mark

@@ -190,9 +190,12 @@ pub(super) fn unix(path: &Path, settings: &Settings) -> Result<Listener, Failure
     Listener::unix(path, settings.unix_mode, settings.backlog).map_err(failed)
 }
 
+/// Part of the text of a failure.
+pub(super) const IN_USE: &str = "Address already in use";
+
 fn failure(what: impl Display, error: &io::Error) -> Failure {
     let text = match error.kind() {
-        io::ErrorKind::AddrInUse => "Address already in use".into(),
+        io::ErrorKind::AddrInUse => IN_USE.into(),
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => "Permission denied".into(),
         _ => error.to_string(),
     };

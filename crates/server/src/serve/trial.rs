@@ -54,12 +54,15 @@ pub(super) fn run(settings: &mut Settings, trial: Trial) -> Result<(), Failure> 
 struct Sockets {
     /// Addresses that are still to be taken.
     running: Running,
+    /// All addresses of the running server.
+    addresses: Vec<(Heirloom, SocketAddr)>,
     opened: Vec<(Heirloom, OwnedFd)>,
 }
 
 impl Sockets {
     fn open(settings: &Settings, running: Running) -> Result<Vec<(Heirloom, OwnedFd)>, Failure> {
-        let mut this = Self { running, opened: Vec::new() };
+        let addresses = running.sockets.clone();
+        let mut this = Self { running, addresses, opened: Vec::new() };
         if !this.running.is_activated {
             for address in &settings.listen.addresses {
                 this.add(Heirloom::Own, address, || listeners::tcp(*address, settings.backlog))?;
@@ -83,24 +86,27 @@ impl Sockets {
         match self.running.take(kind, address) {
             Some(_) => Ok(()),
             None => {
-                let listener = open().map_err(|failure| self.overlap(kind, address).unwrap_or(failure))?;
+                let listener = open().map_err(|failure| self.explained(failure, kind, address))?;
                 self.hand_over(kind, listener.as_fd())
             }
         }
     }
 
-    /// Returns the reason why an address cannot be opened beside the running server's own: one of the two is
-    /// that of all interfaces.
-    fn overlap(&self, kind: Heirloom, wanted: &SocketAddr) -> Option<Failure> {
+    /// Returns the failure to open an address. It may be in use by the running server itself: one of the two
+    /// addresses is that of all interfaces.
+    fn explained(&self, failure: Failure, kind: Heirloom, wanted: &SocketAddr) -> Failure {
         let overlaps = |(of, there): &&(Heirloom, SocketAddr)| {
             let is_any = there.ip().is_unspecified() || wanted.ip().is_unspecified();
             *of == kind && is_any && there.port() == wanted.port()
         };
-        let (_, there) = self.running.sockets.iter().find(overlaps)?;
-        Some(Failure::system(format!(
-            "cannot listen on {wanted} beside the running server's {there}, which overlaps it\n  A restart \
-             in place opens new addresses before it ends the old ones: stop the server, and start it."
-        )))
+        match self.addresses.iter().find(overlaps) {
+            Some((_, there)) if failure.text.contains(listeners::IN_USE) => Failure::system(format!(
+                "cannot listen on {wanted} beside the running server's {there}, which overlaps it\n  A \
+                 restart in place opens new addresses before it ends the old ones: stop the server, and \
+                 start it."
+            )),
+            _ => failure,
+        }
     }
 
     fn hand_over(&mut self, kind: Heirloom, socket: BorrowedFd<'_>) -> Result<(), Failure> {
@@ -123,8 +129,8 @@ impl Sockets {
                     Some(there) => there.port(),
                     None => {
                         let socket = listeners::bind_native(address, &options);
-                        let overlap = |failure| self.overlap(Heirloom::Native, &address).unwrap_or(failure);
-                        let socket = socket.map_err(overlap)?;
+                        let explained = |failure| self.explained(failure, Heirloom::Native, &address);
+                        let socket = socket.map_err(explained)?;
                         self.hand_over(Heirloom::Native, socket.as_fd())?;
                         socket.local_addr().map_or(port, |address| address.port())
                     }
@@ -142,8 +148,7 @@ impl Sockets {
                 continue;
             }
             let address = listeners::free_udp(*wanted);
-            let address =
-                address.map_err(|failure| self.overlap(Heirloom::Udp, wanted).unwrap_or(failure))?;
+            let address = address.map_err(|failure| self.explained(failure, Heirloom::Udp, wanted))?;
             for _ in 0..settings.threads {
                 self.hand_over(Heirloom::Udp, listeners::bind_udp(address)?.as_fd())?;
             }
