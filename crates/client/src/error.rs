@@ -4,8 +4,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use crate::fabric::FabricUrl;
-use crate::local::LocalUrl;
+/// The beginning of the name of a server over a fabric.
+pub(crate) const FABRIC_SCHEME: &str = "fabric://";
+/// The beginning of the name of a server on the same host.
+pub(crate) const LOCAL_SCHEME: &str = "local://";
 
 /// The error of a call.
 #[derive(Clone, Debug)]
@@ -109,12 +111,12 @@ impl fmt::Display for Error {
             Self::Address { name, reason } => {
                 write!(out, "{name} is not a server's host:port: {reason}")
             }
-            Self::Unreachable { server } if FabricUrl::is_one(server) => write!(
+            Self::Unreachable { server } if server.starts_with(FABRIC_SCHEME) => write!(
                 out,
                 "no reply from {server}: is it running with --fabric, with this provider, address and port, \
                  and does no firewall drop its connections?"
             ),
-            Self::Unreachable { server } if LocalUrl::is_one(server) => write!(
+            Self::Unreachable { server } if server.starts_with(LOCAL_SCHEME) => write!(
                 out,
                 "no reply from {server}: is it running with --local and this path, and may this user open \
                  the socket?"

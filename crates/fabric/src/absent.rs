@@ -8,9 +8,10 @@ use crate::address::FabricAddress;
 use crate::endpoint::Opened;
 use crate::error::Error;
 use crate::limits::BATCH;
+use crate::limits::EndpointOptions;
 use crate::memory::Place;
 use crate::provider::Provider;
-use crate::transfer::{Action, EndpointOptions};
+use crate::transfer::Action;
 
 /// The remedy, for all errors.
 const MISSING: &str = "this program was built without libfabric: cargo build --release --features libfabric \

@@ -11,7 +11,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use crate::address::FabricAddress;
 use crate::endpoint::Opened;
 use crate::error::Error;
-use crate::limits::{BATCH, GIVEN_UP_MAX, NAME_BYTES_MAX};
+use crate::limits::{BATCH, EndpointOptions, GIVEN_UP_MAX, NAME_BYTES_MAX};
 use crate::memory::Place;
 use crate::provider::{Addressing, Provider};
 use crate::shim::{
@@ -22,7 +22,7 @@ use crate::shim::{
     micanite_fabric_register, micanite_fabric_remove, micanite_fabric_send, micanite_fabric_send_tagged,
     micanite_fabric_shut, micanite_fabric_unregister, micanite_fabric_version,
 };
-use crate::transfer::{Action, EndpointOptions};
+use crate::transfer::Action;
 
 /// Names that an endpoint over shm tries.
 const NAMES_TRIED_MAX: usize = 64;

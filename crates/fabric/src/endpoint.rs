@@ -9,12 +9,13 @@ use micanite_memory::Region;
 use crate::address::FabricAddress;
 use crate::domain::{Domain, Finished};
 use crate::error::Error;
+use crate::limits::EndpointOptions;
 use crate::limits::{BATCH, GIVEN_UP_MAX};
 use crate::memory::{Area, Buffer};
 use crate::peers::{GREETING, Peer, Peers, read_greeting};
 use crate::provider::{Addressing, Provider};
 use crate::slots::{Ended, NO_SLOT, Slots};
-use crate::transfer::{Completion, Completions, EndpointOptions, Operation, Transfer};
+use crate::transfer::{Completion, Completions, Operation, Transfer};
 
 /// The number of libfabric's error for what was cancelled.
 const CANCELLED: i32 = nix::errno::Errno::ECANCELED as i32;

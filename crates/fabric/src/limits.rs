@@ -15,3 +15,21 @@ pub(crate) const REMOVALS_MAX: usize = 8;
 pub const BUSY_MS_MAX: u64 = 5000;
 /// Bytes of an endpoint's own address.
 pub const NAME_BYTES_MAX: usize = 256;
+
+/// Limits of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointOptions {
+    /// Transfers under way, posted receives among them.
+    pub transfers_max: u32,
+    /// Addresses that the endpoint keeps, those of forgotten peers among them. A further one takes the place
+    /// of the peer that was forgotten first.
+    pub peers_max: u32,
+    /// A peer that takes nothing for so long is gone.
+    pub busy_ms_max: u64,
+}
+
+impl Default for EndpointOptions {
+    fn default() -> Self {
+        Self { transfers_max: TRANSFERS_MAX, peers_max: PEERS_MAX, busy_ms_max: BUSY_MS_MAX }
+    }
+}

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use nix::libc;
 
 use crate::error::Error;
+use crate::limits::EndpointOptions;
 use crate::limits::{NAME_BYTES_MAX, REMOVALS_MAX};
-use crate::transfer::EndpointOptions;
 
 /// The beginning of a greeting, and its version. Behind it is the greeter's own address.
 pub(crate) const GREETING: [u8; 8] = *b"\xffFabric\x01";

@@ -5,27 +5,9 @@ use std::fmt;
 use arrayvec::ArrayVec;
 
 use crate::error::Error;
-use crate::limits::{BATCH, BUSY_MS_MAX, PEERS_MAX, TRANSFERS_MAX};
+use crate::limits::BATCH;
 use crate::memory::Buffer;
 use crate::peers::Peer;
-
-/// Limits of an endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct EndpointOptions {
-    /// Transfers under way, posted receives among them.
-    pub transfers_max: u32,
-    /// Addresses that the endpoint keeps, those of forgotten peers among them. A further one takes the place
-    /// of the peer that was forgotten first.
-    pub peers_max: u32,
-    /// A peer that takes nothing for so long is gone.
-    pub busy_ms_max: u64,
-}
-
-impl Default for EndpointOptions {
-    fn default() -> Self {
-        Self { transfers_max: TRANSFERS_MAX, peers_max: PEERS_MAX, busy_ms_max: BUSY_MS_MAX }
-    }
-}
 
 /// An operation with its remote side.
 #[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "no domain reads it"))]

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+
 use crate::sync::AtomicU64;
 use crate::{HEAD_WORDS, HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
 
@@ -308,12 +310,18 @@ impl Region {
     }
 }
 
+/// Returns whether a file in memory may become shorter. Files of other kinds have no seals.
+fn may_be_cut(descriptor: BorrowedFd<'_>) -> bool {
+    let seals = fcntl(descriptor, FcntlArg::F_GET_SEALS);
+    seals.is_ok_and(|seals| !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK))
+}
+
 /// Checks that a descriptor can be mapped so far.
 /// Refuses what ends before `bytes`, or could do so later: a load behind the end would end this process. A
 /// file with a name, such as one of an image, is trusted to keep its length.
 fn check_length(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
-    if metadata.nlink() == 0 && crate::readable::may_be_cut(descriptor) {
+    if metadata.nlink() == 0 && may_be_cut(descriptor) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory may be cut: it has no seal"));
     }
     // Only files have a length. The kernel checks that of everything else.

@@ -6,7 +6,7 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -79,12 +79,6 @@ fn make(bytes: usize, flags: MFdFlags) -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.set_len(bytes as u64)?;
     Ok(file)
-}
-
-/// Returns whether a file in memory may become shorter. Files of other kinds have no seals.
-pub(crate) fn may_be_cut(descriptor: BorrowedFd<'_>) -> bool {
-    let seals = fcntl(descriptor, FcntlArg::F_GET_SEALS);
-    seals.is_ok_and(|seals| !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK))
 }
 
 fn seal(file: &File, seals: SealFlag) -> io::Result<()> {

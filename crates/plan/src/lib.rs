@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `command` | the command `micanite plan` |
 //! | [`load`], `trace`, `server` | the load: from options, a trace, a running server |
+//! | [`law`] | shares of keys under Zipf's law |
 //! | [`machine`], [`calibrate`] | machines as data; the costs of this one |
 //! | [`model`] | what can be computed |
 //! | [`simulate`] | the queue of a core, event by event |
@@ -20,6 +21,7 @@
 
 pub mod calibrate;
 mod command;
+pub mod law;
 pub mod load;
 pub mod machine;
 pub mod model;

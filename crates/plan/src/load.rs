@@ -3,7 +3,7 @@
 use micanite_engine::{Footprint, Semantics};
 use serde::Serialize;
 
-use crate::model::law::Law;
+use crate::law::Law;
 use crate::simulate::Arrivals;
 
 /// Bounds, for sentences instead of absurd figures.

@@ -6,9 +6,8 @@ use std::str::FromStr;
 
 use micanite_fabric::{Addressing, FabricAddress, PROVIDERS, Provider};
 
-use crate::error::Error;
+use crate::error::{Error, FABRIC_SCHEME as SCHEME};
 
-const SCHEME: &str = "fabric://";
 const PROVIDER: &str = "net;ofi_rxm";
 const PORT: u16 = 11400;
 

@@ -4,10 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::error::Error;
+use crate::error::{Error, LOCAL_SCHEME as SCHEME};
 use crate::fabric::decode;
-
-const SCHEME: &str = "local://";
 
 /// A server on the same host, by the path of its socket (`micanite serve --local PATH`).
 ///

@@ -8,14 +8,16 @@ use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use micanite_client::{FabricUrl, LocalUrl};
-
-use crate::target::CONNECT_TIMEOUT;
 
 pub(crate) use argument::AddressArgument;
 pub(crate) use login::{Login, PASSWORD_VARIABLE, without_login};
 pub(crate) use tls::{TlsArguments, TlsClient};
+
+/// Time that a server may take to accept.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The protocols that can be spoken; all addresses of a run have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::command::search::Bound;
 use crate::command::sweep::{FanOuts, Rates};
 use crate::parse;
 use crate::plan::rate_profile::RateProfile;
-use crate::plan::{Plan, Reads};
+use crate::plan::{Plan, Reads, Spacing};
 
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
@@ -217,20 +217,6 @@ pub struct LoadOptions {
     /// No lines while it runs
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
-}
-
-/// Gaps between requests of the open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spacing {
-    /// At random, independently of each other, as from many users
-    Poisson,
-    /// At random, all requests of a batch at once: none waits for another one
-    Batches,
-    /// At equal distances
-    Even,
-    /// At random, and oftener close together: by the published model of the ETC pool
-    EtcModel,
 }
 
 /// Connections that store the items before a run.

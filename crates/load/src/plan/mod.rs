@@ -10,8 +10,21 @@ use micanite_workload::{DataSet, Items, Mix, Popularity, Workload};
 use serde::Serialize;
 
 use crate::address::{Address, Protocol};
-use crate::command::options::Spacing;
 use crate::plan::rate_profile::RateProfile;
+
+/// Gaps between requests of the open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spacing {
+    /// At random, independently of each other, as from many users
+    Poisson,
+    /// At random, all requests of a batch at once: none waits for another one
+    Batches,
+    /// At equal distances
+    Even,
+    /// At random, and oftener close together: by the published model of the ETC pool
+    EtcModel,
+}
 
 /// A run. [`Plan::new`] gives something sensible for every field.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use micanite_workload::{EtcModel, Random};
 
-use crate::command::options::Spacing;
+use crate::plan::Spacing;
 use crate::plan::rate_profile::RateProfile;
 
 /// Within this time the rate of a profile is taken as constant.

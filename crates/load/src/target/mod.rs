@@ -28,7 +28,7 @@ pub(crate) use client::{ClientConnection, open_fabric, open_local};
 pub(crate) use link::{introduce, open_link};
 pub(crate) use memcached::{Memcached, is_error};
 pub(crate) use native::{NativeLink, introduce_native, open_native};
-pub(crate) use open::{CONNECT_TIMEOUT, open_stream};
+pub(crate) use open::open_stream;
 pub(crate) use open::{Socket, open, server_version};
 pub(crate) use redis::Redis;
 pub(crate) use reply::{Checks, escaped, push_decimal};

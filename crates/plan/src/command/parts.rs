@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::options::{BatchingOptions, HottestOptions, PaperOptions};
 use super::output::{json, say};
 use super::progress::Progress;
+use crate::law::Law;
 use crate::model::batching::delay_us;
 use crate::model::hottest::Hottest;
-use crate::model::law::Law;
 use crate::paper;
 
 /// More partitions are no plan.

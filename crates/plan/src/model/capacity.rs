@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::factors;
 use super::hottest::{expected_over_mean, ordered_loads};
-use super::law::Law;
 use super::packet;
+use crate::law::Law;
 use crate::load::Load;
 use crate::machine::Machine;
 

@@ -3,7 +3,7 @@
 use micanite_workload::Random;
 use serde::Serialize;
 
-use super::law::Law;
+use crate::law::Law;
 
 /// Hashes that a distribution is over.
 pub const HASHES: usize = 1000;

@@ -2,7 +2,6 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `law.rs` | shares of keys under Zipf's law |
 //! | `hottest.rs` | load of the hottest partition, and of all |
 //! | `batching.rs` | delay of batching at the client (equation 1) |
 //! | `capacity.rs`, `factors.rs`, `packet.rs` | throughput by mode, and what binds it |
@@ -15,5 +14,4 @@ pub mod factors;
 pub mod fleet;
 pub mod hottest;
 pub mod latency;
-pub mod law;
 pub mod packet;

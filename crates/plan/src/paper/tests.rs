@@ -1,7 +1,7 @@
 use super::*;
+use crate::law::Law;
 use crate::model::capacity::Bottleneck;
 use crate::model::hottest::{maxima, ordered_loads};
-use crate::model::law::Law;
 
 /// Errors that the document states: what is fitted, then what is predicted, in percent.
 fn within(checks: &[Check], bounds: &[(&str, f64)]) {

@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 use login::{log_in, refusal};
 use tls::TlsStream;
 
-use crate::address::{Address, Endpoint, Protocol};
+use crate::address::{Address, CONNECT_TIMEOUT, Endpoint, Protocol};
 use crate::target::reply::escaped;
 
-/// Time that a server may take to accept.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for each step of a handshake or a login.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that it may take to say its version; that is for the report only.
