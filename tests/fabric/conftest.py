@@ -3,7 +3,7 @@ test-full."""
 
 import pytest
 
-from harness.native.endpoint import PROVIDERS, providers
+from harness.native.endpoint import PROVIDERS, RUNNING, kill_ends, providers
 
 # Without libfabric test_fabric_here.py says so.
 NEED_IT = [
@@ -18,6 +18,14 @@ collect_ignore = [] if set(PROVIDERS) <= set(providers()) else NEED_IT
 
 
 NET, TCP, SHM = PROVIDERS
+
+
+@pytest.fixture(autouse=True)
+def ends():
+    """No end of a fabric outlives its test."""
+    before = set(RUNNING)
+    yield
+    kill_ends(but=before)
 
 
 @pytest.fixture(params=[NET, pytest.param(TCP, marks=pytest.mark.full), SHM])

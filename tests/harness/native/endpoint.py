@@ -87,6 +87,16 @@ class FabricServer(Server):
         return FabricClient(self.fabric_address, **options)
 
 
+# Ends whose processes may still run.
+RUNNING = set()
+
+
+def kill_ends(but):
+    """Ends what a test that failed has left: the processes poll, and hold up the tests behind it."""
+    for end in RUNNING - but:
+        end.kill()
+
+
 class End:
     """One end of a fabric, in a process of its own."""
 
@@ -99,6 +109,7 @@ class End:
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
+        RUNNING.add(self)
 
     def _read(self):
         for line in self.process.stdout:
@@ -139,6 +150,7 @@ class End:
         """Ends the process at once. Over shm it leaves files of 16 MiB behind."""
         self.process.kill()
         self.process.wait()
+        RUNNING.discard(self)
         for left in Path("/dev/shm").glob(f"{self.process.pid}:*"):
             left.unlink(missing_ok=True)
 
@@ -152,6 +164,7 @@ class End:
         # It has read to the end: the process is gone.
         self.reader.join()
         self.process.stdout.close()
+        RUNNING.discard(self)
 
 
 class FabricClient:
