@@ -24,7 +24,7 @@ pub use auth::AuthSettings;
 pub use fabric::{FabricCache, FabricSettings};
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Extended, Switches};
-pub use native::{BypassSettings, PortSettings};
+pub use native::{BypassSettings, NativeInterface, PortSettings};
 pub use options::{
     Arguments, Offered, Options, Value, nearest, offered, reference, reread_names, tabled_names, tables,
     unknown_variables,

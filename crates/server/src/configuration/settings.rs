@@ -16,14 +16,13 @@ use super::fabric::{self, FabricSettings};
 use super::io::IoSettings;
 use super::memcached::extended::{self, Extended};
 use super::memcached::{Binding, Switches};
-use super::native::{self, BypassSettings};
+use super::native::{self, BypassSettings, NativeInterface};
 use super::options::ITEM_BYTES_MAX;
 use super::readers::{self, KernelGetSettings, LocalSettings};
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError};
 use crate::control::numa::Found;
-use crate::native::NativeInterface;
 use crate::telemetry::log::LogFormat;
 
 /// Listeners for TCP.

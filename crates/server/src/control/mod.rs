@@ -11,6 +11,7 @@
 //! | `kernel_get` | tends the program that answers GETs in the kernel |
 //! | `local` | lets readers on the same host in, and takes their notes |
 //! | [`numa`] | keeps the memory of partitions on the nodes of their owners |
+//! | [`reload`] | reads certificates and passwords again |
 //! | `restart` | executes another program, or another version of it, in the same process |
 
 pub mod balance;
@@ -20,6 +21,7 @@ mod lists;
 pub mod local;
 pub(crate) mod memory;
 pub mod numa;
+pub mod reload;
 pub(crate) mod restart;
 mod socket;
 mod thread;

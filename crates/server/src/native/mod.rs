@@ -38,4 +38,4 @@ pub use port::sockets::{SocketPort, Sockets};
 pub use port::{NativePort, QueueOfPort};
 pub use round::outbox::{Outbox, Part, Source, Watch};
 pub use round::{Round, Taken};
-pub use shared::{NativeInterface, NativeShared};
+pub use shared::NativeShared;

@@ -15,16 +15,7 @@ use super::cookie::CookieKey;
 use super::counters::{FrameStats, NativeCounters};
 use super::forward::SleepFlag;
 use super::ids::Ids;
-
-/// An interface, and the workers that it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NativeInterface {
-    /// Name of the interface or of the port around the kernel, or an address.
-    pub name: String,
-    /// Addresses at which its workers answer.
-    pub addresses: Vec<IpAddr>,
-    pub workers: Range<usize>,
-}
+use crate::configuration::NativeInterface;
 
 /// State of the native protocol that workers share.
 #[derive(Debug)]

@@ -1,5 +1,4 @@
 //! Users and passwords, and certificates that are read again while the server runs.
 
 pub mod auth;
-pub mod reload;
 pub mod tls;

@@ -11,13 +11,14 @@ use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
 use super::{fabric, local, ports, warnings};
+use crate::configuration::NativeInterface;
 use crate::configuration::{FabricSettings, ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::control::local::LocalShared;
 use crate::limits::{FABRIC_TABLE_PART, LOG_WAITING_BYTES_MAX, WATCHERS_MAX};
 use crate::native::fabric::FabricPort;
-use crate::native::{Ids, NativeInterface, NativePort, NativeShared, ring_bytes};
+use crate::native::{Ids, NativePort, NativeShared, ring_bytes};
 use crate::security::auth::Attempts;
 use crate::shared::Server;
 use crate::telemetry::admin::feed_bytes;

@@ -5,7 +5,6 @@ use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use crate::limits::{ADMINISTRATION_BYTES_MIN, ADMINISTRATION_REQUESTS, ADMINISTRATIONS_MAX};
 use crate::shared::{Server, Shared};
 use crate::telemetry::table::Counters;
-use crate::telemetry::watch;
 
 /// References that a session needs, for one turn.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl Context<'_> {
         let done = if self.shared.watch.wanted().is_empty() && !is_timed {
             self.worker.execute(requests, self.now_s, sink)
         } else {
-            watch::execute(self, requests, sink)
+            super::watched::execute(self, requests, sink)
         };
         let worker = &*self.worker;
         let loads = &self.shared.loads;

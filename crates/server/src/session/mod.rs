@@ -21,6 +21,7 @@ mod long;
 #[cfg(test)]
 mod tests;
 mod text;
+mod watched;
 
 pub use context::Context;
 pub(crate) use kind::{Kind, count};

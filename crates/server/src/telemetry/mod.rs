@@ -19,7 +19,7 @@ pub mod hot;
 pub mod latency;
 pub mod loads;
 pub(crate) mod log;
-mod outcome;
+pub(crate) mod outcome;
 pub mod peer;
 pub mod record;
 pub mod stats;

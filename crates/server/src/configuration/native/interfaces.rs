@@ -2,12 +2,22 @@
 //! one interface only (TOCS'16, 5.1).
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use micanite_net::xdp::Interface;
 
 use super::bypass::shares;
 use crate::configuration::{UsageError, Value};
-use crate::native::NativeInterface;
+
+/// An interface, and the workers that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeInterface {
+    /// Name of the interface or of the port around the kernel, or an address.
+    pub name: String,
+    /// Addresses at which its workers answer.
+    pub addresses: Vec<IpAddr>,
+    pub workers: Range<usize>,
+}
 
 /// Returns the interfaces that the option names, with their workers.
 pub(super) fn interfaces(option: &Value, threads: usize) -> Result<Vec<NativeInterface>, UsageError> {

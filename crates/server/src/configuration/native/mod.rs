@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use super::settings::{NativeSettings, Settings};
 use super::{Options, UsageError, address};
 pub use bypass::{BypassSettings, PortSettings};
+pub use interfaces::NativeInterface;
 
 /// Returns the settings of the native protocol, if it is spoken.
 pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<NativeSettings>, UsageError> {

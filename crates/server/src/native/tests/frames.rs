@@ -11,7 +11,8 @@ use micanite_net::frames::{
 use micanite_wire::native::{DirectoryRequest, Entry, Header, Kind, Request};
 
 use super::*;
-use crate::native::{BypassPort, NativeInterface, NativeShared, rings};
+use crate::configuration::NativeInterface;
+use crate::native::{BypassPort, NativeShared, rings};
 use crate::session::Context;
 
 const CLIENT: (MacAddress, &str) = ([2, 0, 0, 0, 0, 1], "10.0.0.1:4000");

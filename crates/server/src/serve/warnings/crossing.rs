@@ -5,8 +5,9 @@ use std::path::Path;
 
 use micanite_net::xdp::{Interface, at_address};
 
+use crate::configuration::NativeInterface;
 use crate::configuration::Settings;
-use crate::native::{NativeInterface, NativeShared};
+use crate::native::NativeShared;
 use crate::telemetry::log::start;
 
 /// An interface of the kernel's, as far as warnings need it.

@@ -9,16 +9,16 @@ use crate::output::encode_key;
 use crate::telemetry::peer::Peer;
 
 /// The longest line: an encoded key, and numbers with their names.
-pub(super) const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 240;
+pub(crate) const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 240;
 
 /// A line as it is written.
-pub(super) struct Line {
+pub(crate) struct Line {
     bytes: [u8; LINE_BYTES_MAX],
     filled: usize,
 }
 
 /// Facts about a store.
-pub(super) struct Stored<'a> {
+pub(crate) struct Stored<'a> {
     pub key: &'a [u8],
     pub status: &'static str,
     pub command: &'static str,

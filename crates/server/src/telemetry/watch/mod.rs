@@ -7,8 +7,7 @@
 //! While nobody watches this costs one relaxed load per batch. A watcher that does not keep up
 //! loses lines and is told how many (`skipped=`). The thread that writes a line never waits for it.
 
-mod line;
-mod requests;
+pub(crate) mod line;
 mod ring;
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -22,7 +21,6 @@ use crate::limits::WATCHERS_MAX;
 use crate::output::Output;
 use crate::telemetry::peer::Peer;
 use line::Line;
-pub(crate) use requests::execute;
 use ring::Ring;
 
 /// Kinds of lines, one bit each.
@@ -165,7 +163,7 @@ impl Watch {
         self.serving[worker].store(descriptor, Ordering::Relaxed);
     }
 
-    fn serving(&self, worker: usize) -> i32 {
+    pub(crate) fn serving(&self, worker: usize) -> i32 {
         self.serving[worker].load(Ordering::Relaxed)
     }
 
@@ -225,7 +223,7 @@ impl Watch {
 
     /// Writes a line to each watcher that wants this kind.
     #[cold]
-    fn tell(&self, kind: Kinds, write: impl FnOnce(&mut Line)) {
+    pub(crate) fn tell(&self, kind: Kinds, write: impl FnOnce(&mut Line)) {
         let number = self.lines.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut line = Line::new(now.unwrap_or_default(), number);

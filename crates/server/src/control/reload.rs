@@ -8,8 +8,8 @@ use std::thread::Builder;
 
 use nix::sys::signal::SigSet;
 
-use super::auth::Auth;
 use crate::limits::REFRESH_TIME;
+use crate::security::auth::Auth;
 use crate::shared::Server;
 use crate::shared::clock::unix_now_s;
 use crate::telemetry::log::{error, info, warn};

@@ -2,13 +2,13 @@
 
 use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Request, StoreMode, ValueMeta};
 
-use super::line::Stored;
-use super::{Kinds, Watch};
-use crate::session::Context;
+use super::Context;
 use crate::telemetry::costs::Timing;
 use crate::telemetry::outcome::{deletes, has_found};
 use crate::telemetry::record::{ItemFacts, Recording};
 use crate::telemetry::stats::Prefixes;
+use crate::telemetry::watch::line::{Line, Stored};
+use crate::telemetry::watch::{Kinds, Watch};
 
 /// Executes a batch that somebody watches, or that is recorded or timed.
 #[inline(never)]
@@ -111,7 +111,7 @@ impl<S> Watched<'_, S> {
             }
         } else if let Some(command) = deletes(&request.operation) {
             if self.wanted.any(Kinds::DELETIONS) && outcome == Outcome::Deleted {
-                let tell = |line: &mut super::Line| line.deletion(key, command);
+                let tell = |line: &mut Line| line.deletion(key, command);
                 self.watch.tell(Kinds::DELETIONS, tell);
             }
         } else if self.wanted.any(Kinds::MUTATIONS)
