@@ -4,7 +4,7 @@ use super::{Answer, ServerStream};
 use crate::error::Error;
 use crate::link::Link;
 use crate::operation::Operation;
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,6 +12,10 @@ use std::time::Instant;
 
 /// Threads of a batch beside the caller's.
 const THREADS_MAX: usize = 15;
+
+/// Signals of the instruction that a thread executes.
+const FAULTS: [Signal; 6] =
+    [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP, Signal::SIGSYS];
 
 /// Operations at one server, by their numbers in the batch.
 struct Work<'a> {
@@ -59,8 +63,10 @@ impl Link {
             }
         };
         thread::scope(|scope| {
-            // Signals are for the threads of the program.
-            let mask = (helpers > 0).then(|| SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK));
+            // Signals are for the threads of the program; faults are the thread's own.
+            let mut blocked = SigSet::all();
+            FAULTS.into_iter().for_each(|fault| blocked.remove(fault));
+            let mask = (helpers > 0).then(|| blocked.thread_swap_mask(SigmaskHow::SIG_SETMASK));
             for _ in 0..helpers {
                 // This thread does the work of one that does not begin.
                 let _ = thread::Builder::new().spawn_scoped(scope, run);

@@ -97,7 +97,8 @@ impl Sockets {
     fn explained(&self, failure: Failure, kind: Heirloom, wanted: &SocketAddr) -> Failure {
         let overlaps = |(of, there): &&(Heirloom, SocketAddr)| {
             let is_any = there.ip().is_unspecified() || wanted.ip().is_unspecified();
-            *of == kind && is_any && there.port() == wanted.port()
+            let same_family = there.is_ipv4() == wanted.is_ipv4();
+            *of == kind && is_any && same_family && there.port() == wanted.port()
         };
         match self.addresses.iter().find(overlaps) {
             Some((_, there)) if failure.text.contains(listeners::IN_USE) => Failure::system(format!(

@@ -107,8 +107,6 @@ impl Driver {
         }
         let wait_ns = match server.health {
             Health::Dead => self.options.dead_for_ns,
-            // Where nothing else is sent, it is not lost by anything else.
-            Health::Alive if fetch.attempts >= ATTEMPTS_UNTIL_DEAD => self.options.dead_for_ns,
             _ => {
                 let failures = u8::try_from(fetch.attempts).unwrap_or(u8::MAX);
                 Rtt::default().resend_after_ns(failures, &self.options)

@@ -1,7 +1,7 @@
 //! `micanite ctl record`: a sample of all requests, by keys, written to a file.
 //!
 //! ```text
-//!  a batch has its sink wrapped (telemetry/watch/requests.rs); how a request of a sampled key ends is noted
+//!  a batch has its sink wrapped (session/watched.rs); how a request of a sampled key ends is noted
 //!    worker --entry--> its ring --> the thread `recorder`, every few milliseconds --> the file
 //! ```
 //!
