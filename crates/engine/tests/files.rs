@@ -237,6 +237,8 @@ fn an_unfinished_snapshot_is_not_used() {
         cache.snapshot(&copy.0, NOW_S).unwrap();
         // As it is before the mark of its end.
         (0..PARTITIONS).for_each(|number| change(&copy.file(number), CLEAN_WORD, |_| 0));
+        // As a kill leaves it while another snapshot removes it.
+        (1..PARTITIONS).for_each(|number| fs::remove_file(copy.file(number)).unwrap());
         match Cache::new(&copy.config(semantics)) {
             Ok(cache) => {
                 let ImageState::Discarded { reason } = cache.image_state() else {

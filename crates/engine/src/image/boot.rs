@@ -4,7 +4,8 @@ use std::fs;
 
 use micanite_wire::hash::KeyHash;
 
-use crate::image::source::HeaderWords;
+use crate::cache::error::{CreateError, CreateErrorKind};
+use crate::image::source::{HeaderWords, Source};
 use crate::region::Field;
 use crate::region::fields::MAGIC;
 
@@ -19,6 +20,9 @@ const UNKNOWN: u64 = 0;
 /// The boot of a copy that is not complete. Numbers of boots are odd.
 const COPY: u64 = 2;
 
+/// Reason for which such a copy is of no use.
+pub(super) const UNFINISHED: &str = "it is a copy that was not finished";
+
 /// Returns why partitions of these boots that were not closed are of no use; `None` if they are.
 pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&'static str> {
     let now = boot();
@@ -26,7 +30,7 @@ pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&
         return None;
     }
     if boots.clone().all(|boot| boot == COPY) {
-        return Some("it is a copy that was not finished");
+        return Some(UNFINISHED);
     }
     match now.is_none() || boots.any(|boot| boot == UNKNOWN) {
         true => Some("it was not closed, and the kernel does not tell in which boot it was written"),
@@ -38,6 +42,15 @@ pub(super) fn distrust(mut boots: impl Iterator<Item = u64> + Clone) -> Option<&
 pub(super) fn is_unfinished_copy(header: &HeaderWords) -> bool {
     let word = |field: Field| header[field as usize];
     word(Field::Magic) == MAGIC && word(Field::Boot) == COPY && word(Field::Clean) == 0
+}
+
+/// Returns the error for the image of a store that was not closed in this boot.
+pub(super) fn distrusted(source: &Source<'_>, reason: &str) -> CreateError {
+    let text = format!(
+        "cannot trust the image in {source}: {reason}; to begin with an empty store, remove it: this \
+         discards all items"
+    );
+    CreateError::of(CreateErrorKind::Mismatch, text)
 }
 
 /// Purpose of a new image.

@@ -112,6 +112,10 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
         Unusable::Damaged(what) => damaged(source, what),
     };
     let layout = header::layout_of(config, &header).map_err(unusable)?;
+    // A kill may have left the first file alone.
+    if boot::is_unfinished_copy(&header) {
+        return begin_anew(config, source, boot::UNFINISHED, lock);
+    }
     let has_other_size = header::has_other_size(config, &layout);
     if has_other_size && config.maps.is_some() {
         return Err(mismatch("in", &header::other_size(config, &layout)));
@@ -128,13 +132,8 @@ fn open_held(config: &Config, source: &Source<'_>, lock: Option<Hold>) -> Result
     let clean = is_clean(&partitions);
     let distrust = boot::distrust(partitions.iter().map(|partition| partition.get(Field::Boot)));
     if let Some(reason) = distrust.filter(|_| !clean) {
-        if config.semantics == Semantics::Store {
-            return Err(distrusted(source, reason));
-        }
-        let reason = reason.to_owned();
         drop(partitions);
-        source.discard().map_err(|error| failed("in", &error))?;
-        return create(config, Layout::of(config)?, source, (ImageState::Discarded { reason }, lock));
+        return begin_anew(config, source, reason, lock);
     }
     let check = |check: &dyn Fn(&Partition) -> Checked| {
         check_all(&partitions, check).map_err(|what| damaged(source, &what))
@@ -176,13 +175,19 @@ fn resized(
     Ok(Opened { state, ..open_held(config, source, lock)? })
 }
 
-/// Returns the error for the image of a store that was not closed in this boot.
-fn distrusted(source: &Source<'_>, reason: &str) -> CreateError {
-    let text = format!(
-        "cannot trust the image in {source}: {reason}; to begin with an empty store, remove it: this \
-         discards all items"
-    );
-    CreateError::of(CreateErrorKind::Mismatch, text)
+/// Discards an image that cannot be trusted, and makes a new one; refuses that of a store.
+fn begin_anew(
+    config: &Config,
+    source: &Source<'_>,
+    reason: &str,
+    lock: Option<Hold>,
+) -> Result<Opened, CreateError> {
+    if config.semantics == Semantics::Store {
+        return Err(boot::distrusted(source, reason));
+    }
+    source.discard().map_err(|error| CreateError::new(format!("in {source}: {error}")))?;
+    let state = ImageState::Discarded { reason: reason.to_owned() };
+    create(config, Layout::of(config)?, source, (state, lock))
 }
 
 /// Returns the error for a damaged image, with its remedy.

@@ -10,7 +10,7 @@ use crate::cache::layout::Layout;
 use crate::cache::readers;
 use crate::image::header::{self, Unusable};
 use crate::image::source::{First, HeaderWords, Source};
-use crate::image::{boot, damaged, distrusted, room};
+use crate::image::{boot, damaged, room};
 use crate::partition::Semantics;
 use crate::region::Field;
 
@@ -60,7 +60,7 @@ fn try_source(
             if let Some(reason) =
                 boot::distrust(boot).filter(|_| is_open && config.semantics == Semantics::Store)
             {
-                return Err(distrusted(source, reason));
+                return Err(boot::distrusted(source, reason));
             }
             Ok(Some((header[Field::Seed as usize], layout)))
         }
