@@ -19,7 +19,7 @@ struct Failed {
     /// Beginning of the first one.
     epoch: Instant,
     pause: Pause,
-    /// Its end.
+    /// Time when it had failed.
     at: Instant,
     error: Error,
 }

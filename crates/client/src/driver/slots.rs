@@ -23,8 +23,8 @@ pub(super) enum State {
     InFlight,
     /// Must not be sent yet; in the wheel.
     Delayed,
-    /// Its requests end, at the latest at the next look at the timers: the deadline is over, or they are
-    /// just being ended. In the list of such datagrams.
+    /// The requests of the datagram end, at the latest at the next look at the timers: the deadline is over,
+    /// or they are just being ended. In the list of such datagrams.
     Expired,
 }
 

@@ -79,7 +79,7 @@ const MODE: u64 = 3;
 const CHANGING: u64 = 1 << 2;
 const ROUTE_SHIFT: u32 = 4;
 const OWNER_SHIFT: u32 = 8;
-/// What may differ between words of one owner that alone may write.
+/// Bits that differ between words of one owner that alone may write.
 const EREW_OR_CREW: u64 = Access::Crew as u64 | (Access::Crew as u64) << ROUTE_SHIFT;
 
 /// The word of a partition that holds its route.

@@ -230,7 +230,7 @@ fn a_worker_without_permission_is_refused_or_delegates_to_the_owner() {
     assert_eq!(owner.get(b"k").unwrap(), b"2");
 }
 
-/// Whoever reads a route, changes one half of it and sets it again must not keep a mode of a moment.
+/// A caller that reads a route, changes one half of it and sets it again keeps no mode of a moment.
 #[test]
 fn a_partition_that_is_shared_for_a_moment_keeps_its_route() {
     for access in Access::ALL {
